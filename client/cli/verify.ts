@@ -16,6 +16,7 @@ import { type EvidenceBundle, leadingOf, parseBundle } from '../verify/evidence_
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY } from '../verify/policy'
 import { Refused, type Transcript, transcriptText, type Verdict } from '../verify/transcript'
+import { joinGeneration } from '../wallet/absorb'
 import { newCredential, prepareRebind, revokeCredential } from '../wallet/account'
 import { saveWallet } from '../wallet/wallet_file'
 import { writeNew, writeWhole } from '../whole_file'
@@ -286,7 +287,8 @@ class Examination {
   }
 }
 
-async function examineVenue(call: Call, seen: Examination): Promise<Login | undefined> {
+type Examined = { login?: Login | undefined; generation?: number }
+async function examineVenue(call: Call, seen: Examination): Promise<Examined> {
   const policy = await seen.look('policy', () => {
     const found = call.policy()
     if (found === undefined)
@@ -297,7 +299,7 @@ async function examineVenue(call: Call, seen: Examination): Promise<Login | unde
     policy && (await seen.look('venue', async () => [await call.venue(), `${call.urls()}: verified`]))
   if (venue === undefined) {
     seen.skip('clock', 'login', 'account')
-    return undefined
+    return {}
   }
   await seen.look('clock', async () => {
     const apart = Math.abs((await publicClient(venue).time()).unix_ms - Date.now())
@@ -313,7 +315,7 @@ async function examineVenue(call: Call, seen: Examination): Promise<Login | unde
       if (view.state !== 'active') throw new InputFault(`the operator has it ${view.state}: ask the operator`)
       return [view, `${view.account_id}: active`]
     })
-  return login
+  return { login, generation: venue.info.generation }
 }
 
 async function examineChain(call: Call, seen: Examination): Promise<void> {
@@ -342,9 +344,11 @@ async function doctor(call: Call): Promise<number> {
     call.urls().join(),
     existsSync('tacit.json') ? 'tacit.json' : 'without tacit.json',
   ])
-  const login = await examineVenue(call, seen)
+  const { login, generation } = await examineVenue(call, seen)
   await seen.look('wallet', () => {
-    const { seed, state } = call.walletToChange()
+    const wallet = call.walletToChange()
+    const { seed, state } = wallet
+    if (generation !== undefined) joinGeneration(wallet, generation)
     const own = accountIdOf(publicKeyOf(deriveAccountKey(seed)))
     if (login !== undefined && login.account_id !== (call.accountOf(login) ?? own))
       throw new InputFault(

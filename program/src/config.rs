@@ -169,9 +169,11 @@ impl Config {
         require(expected.equals(word!(self.record, journal_head)), POSITION_OUTDATED)
     }
 
+    /// Who states a newer position has the journal, so an announced restore is void: no new journal begins over one in use.
     pub fn set_journal(self, seq: u64, head: Word) {
         set!(self.record, journal_seq, seq);
         set_word!(self.record, journal_head, head);
+        set!(self.record, pending_restore_at_s, 0);
     }
 
     /// Stores the venue id of the present generation.

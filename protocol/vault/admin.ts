@@ -16,7 +16,7 @@ const ADMIN_ACTIONS = ['announce', 'apply', 'cancel'] as const
 export type AdminAction = (typeof ADMIN_ACTIONS)[number]
 
 // The admin signs 11 to 14 and 22, except that a new admin applies its own announcement, which proves that its key exists.
-// `authorize_restore` has no apply: an opening consumes it.
+// `authorize_restore` has no apply: an opening consumes it, and a newer position of the journal makes it void.
 const ADMIN_ACCOUNTS = { admin: 's', config: 'w' } as const
 
 export const ADMIN_FORMS = {

@@ -82,7 +82,11 @@ export const VAULT_ERRORS = [
   [7079, 'exit_open', 'The request is neither served nor ended by a freeze.'],
   [7080, 'nothing_pending', 'No such change is announced, or it is void 30 days after it took effect.'],
   [7081, 'not_effective', 'The announced change is not effective yet.'],
-  [7082, 'restore_not_authorized', 'No effective restore is announced, or it is void after 30 days.'],
+  [
+    7082,
+    'restore_not_authorized',
+    'No effective restore is announced, or it is void: after 30 days, or because the journal went on.',
+  ],
   [
     7083,
     'outage_too_soon',

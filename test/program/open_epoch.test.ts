@@ -98,14 +98,18 @@ test('a zero nonce, another generation and an unauthorized restore are refused',
 test('an effective restore raises the generation once and lets the journal start again', () => {
   const vault = new OpenVault()
   landed(open(vault))
-  const admin = { program: vault.program, admin: vault.admin.key }
-  landed(vault.chain.send(authorizeRestoreInstruction({ ...admin, action: 'announce' })))
+  const announced = authorizeRestoreInstruction({
+    program: vault.program,
+    admin: vault.admin.key,
+    action: 'announce',
+  })
   const anchored = { epoch: 1, journal_seq: 9, journal_head: bytes32('nine') }
   const commit = { ...anchored, not_after_slot: 9_999, not_after_s: 1_900_000_000 }
   const { program, signer } = vault
   landed(vault.chain.send(anchorInstruction({ ...commit, program, settlement_signer: signer.key })))
   const before = vault.chain.config()
   expect(before).toMatchObject({ commit_seq: 9, commit_head: bytes32('nine') })
+  landed(vault.chain.send(announced))
   const restored = {
     epoch: 2,
     restore: true,
@@ -125,6 +129,32 @@ test('an effective restore raises the generation once and lets the journal start
   expect(vault.chain.config().pending_restore_at_s).toBe(0)
   expect(errorOf(open(vault, { ...restored, epoch: 3, generation: 2 }))).toBe('restore_not_authorized')
   landed(open(vault, { ...restored, epoch: 3, restore: false }))
+})
+
+test('an announced restore is void once a newer position shows that the journal is in use', () => {
+  const vault = runningVault()
+  const { program, signer, admin, chain } = vault
+  const announce = () => {
+    landed(chain.send(authorizeRestoreInstruction({ program, admin: admin.key, action: 'announce' })))
+    expect(chain.config().pending_restore_at_s).toBeGreaterThan(0)
+  }
+  const anchored = (journal_seq: number) => {
+    const position = { epoch: chain.config().epoch, journal_seq, journal_head: bytes32(`${journal_seq}`) }
+    const limits = { not_after_slot: 0, not_after_s: 0 }
+    landed(chain.send(anchorInstruction({ ...position, ...limits, program, settlement_signer: signer.key })))
+    return chain.config().pending_restore_at_s
+  }
+  const { journal_seq } = chain.config()
+  announce()
+  expect(anchored(journal_seq + 9)).toBe(0)
+  announce()
+  // An older position says nothing about the journal of now.
+  expect(anchored(journal_seq + 5)).toBeGreaterThan(0)
+  vault.settle({ nullifiers: elements('n', 1) })
+  expect(chain.config().pending_restore_at_s).toBe(0)
+  announce()
+  landed(vault.openEpoch())
+  expect(chain.config().pending_restore_at_s).toBe(0)
 })
 
 test('an opening knows the last batch and the spent log', () => {

@@ -146,6 +146,14 @@ export const MISHAPS = [
   ...(['crash', 'restart', 'slow'] as const),
 ]
 
+/** Whether every order of the wallet is closed, but one whose request has no outcome yet. */
+export function isClosed(session: Session | undefined): boolean {
+  if (session === undefined) return false
+  const { wallet, open_requests } = session
+  const left = new Set(open_requests.map(({ id }) => id))
+  return wallet.state.orders.every(({ open, order_id }) => !open || left.has(order_id))
+}
+
 /** Another node leads before the one that was asked has answered. */
 const isLeft = (error: unknown): boolean => (error as Error).name === 'NodeLeft'
 export const named = (error: unknown): string =>

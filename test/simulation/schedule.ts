@@ -12,7 +12,7 @@ import { sha256 } from '../../protocol/sha256'
 import { Random } from '../kit/random'
 import { accountId } from '../kit/venue/test_login'
 import { type Await, Life, run } from './awaits'
-import { type Call, isExpected, MISHAPS, named, namesOf, pickCall, type Size } from './calls'
+import { type Call, isClosed, isExpected, MISHAPS, named, namesOf, pickCall, type Size } from './calls'
 import { differences, everyPage } from './campaign_check'
 import { Ended, type FileCall, type FileTrouble } from './faulty_files'
 import { aimAt, Hunt } from './hunt'
@@ -428,8 +428,6 @@ export class Schedule implements Weather {
       this.breaks(`${doing.kind} says that nothing was sent, and ${own} was`)
   }
 
-  // The end.
-
   /** Nothing fails any more: everything open is settled, every order is cancelled, and all of it is final. */
   private async windDown(): Promise<void> {
     for (const round of [1, 2]) {
@@ -441,10 +439,12 @@ export class Schedule implements Weather {
         if (left !== undefined && round === 2) this.breaks(`a ${kind} stays unknown`)
       }
       await this.until(() => this.session !== undefined)
-      const { wallet, open_requests } = this.session!
-      if (open_requests.length === 0 && wallet.state.orders.every(({ open }) => !open)) break
+      if (this.session!.open_requests.length === 0 && isClosed(this.session)) break
       for (const key_index of [0, 1])
         await this.one({ kind: 'cancel_all', run: (of) => of.cancelAll(key_index) })
+      // A cancel waits for the decision on a batch that is closed.
+      const until_ms = this.time.now_ms + 10_000
+      await this.until(() => isClosed(this.session) || this.time.now_ms > until_ms)
     }
     const from_ms = this.time.now_ms
     const rests = () => {

@@ -62,6 +62,14 @@ test('doctor says of each part whether it is as it should be', async () => {
   ])
   const elsewhere = await tacit('doctor', '--rpc', rpc_url, '--program', USDC)
   expect([elsewhere.code, elsewhere.out]).toEqual([1, expect.stringMatching(/^fault {4}vault /m)])
+  const kept = JSON.parse(readFileSync(at('wallet.json'), 'utf8'))
+  const later = { ...kept, state: { ...kept.state, generation: 1 } }
+  writeFileSync(at('later.json'), JSON.stringify(later), { mode: 0o600 })
+  const outdated = await tacit('doctor', '--wallet', 'later.json', '--rpc', rpc_url, '--program', program_id)
+  expect([outdated.code, outdated.out]).toEqual([
+    1,
+    expect.stringMatching(/^fault {4}wallet .*tacit wallet sync/m),
+  ])
 }, 120_000)
 
 test('every verb works as its help says', async () => {

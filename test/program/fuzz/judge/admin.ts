@@ -107,9 +107,11 @@ export function setVenue(config: Uint8Array, { program, config: config_account }
   config.set(venueId({ genesis_hash, program_id: program, config_account, generation }), CONFIG.venue)
 }
 
+/** Ends an announced restore. */
 export function setJournal(config: Uint8Array, seq: bigint, head: Uint8Array): void {
   setU64(config, CONFIG.journal_seq, seq)
   config.set(head, CONFIG.journal_head)
+  setU64(config, CONFIG.pending_restore_at_s, 0n)
 }
 
 /** 30 days. */
