@@ -4,7 +4,7 @@ import { assemble, type OpenAccounts } from './boot/assemble'
 import { levelOf } from './boot/check_chain'
 import { Follower, openNode, untilLeading, VenueRestored } from './boot/follow'
 import { loadState } from './boot/load_state'
-import { isRestore, restoredConfig } from './boot/restore'
+import { isRestore, isRestoreFinal, restoredConfig } from './boot/restore'
 import { start } from './boot/start'
 import { close } from './boot/stop'
 import { checkConfig, type EngineConfig } from './config'
@@ -78,9 +78,7 @@ export async function openVenue({
   const all = { ...ports, node, fronts }
   const engine = assemble(config, all, loaded, { config: first, mints: newest.mints }, openBook, newest.views)
   await start(engine, first, restore)
-  if (restore && node !== undefined && !engine.availability.isStopped()) {
-    // No later start makes the opening of a restore again that a fork took back.
-    while ((await chain.readConfig()).generation < first.generation) await Bun.sleep(chain.view().slot_ms)
+  if (restore && node !== undefined && (await isRestoreFinal(engine, first.generation))) {
     await close(engine)
     throw new VenueRestored()
   }

@@ -7,6 +7,7 @@ import { LIMITS } from '../limits'
 import { type Past, rowAt, spentBatches } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import type { ChainPort, HashPort, SettledBatch, VaultConfig } from '../ports'
+import type { Engine } from './assemble'
 import { isUnused } from './check_chain'
 
 /**
@@ -44,6 +45,22 @@ export async function isRestore(
 ): Promise<boolean> {
   const announced = vault.pending.some(({ action }) => action === 'authorize_restore')
   return config.restore_from_chain === true && announced && (await isUnused(journal))
+}
+
+/**
+ * Resolves with true once the opening that restored is final: no later start makes one again that a fork took back. With false
+ * where the venue stops before.
+ */
+export async function isRestoreFinal(
+  { chain, availability }: Pick<Engine, 'chain' | 'availability'>,
+  generation: number,
+): Promise<boolean> {
+  while (!availability.isStopped()) {
+    const final = await chain.readConfig().catch(() => undefined)
+    if (final !== undefined && final.generation >= generation) return true
+    await Bun.sleep(chain.view().slot_ms)
+  }
+  return false
 }
 
 /** The config of the next epoch: the incremented generation voids every body signed for the old one. */

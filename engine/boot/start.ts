@@ -131,12 +131,12 @@ export async function takeEpoch(
   const { chain, state, loaded } = engine
   let { released } = loaded.verdict
   let past: CommandBody[] = []
-  let past_to: number | undefined
+  let past_to = -1
   // A reading of before that of a generation is of providers that are behind.
   let generation = restore ? config.generation - 1 : config.generation
   for (let known = config, restores = restore; ; ) {
-    // A batch of the instance before may have landed since.
-    if (state.epoch === 0 && known.last_batch !== past_to) {
+    // A batch of the instance before may have landed since; a reading of before it is of providers that are behind.
+    if (state.epoch === 0 && known.last_batch > past_to) {
       const missing = await missingPast(engine, known)
       if (missing === 'incomplete') return 'restore_incomplete'
       past = missing

@@ -22,7 +22,9 @@ def join_generation(wallet: Wallet, generation: int) -> None:
 
 
 def _judge_generation(state: dict[str, Any], generation: int) -> None:
-    is_used = state["seq"] > 0 or any(state.get(name) for name in ("orders", "payments", "requests"))
+    # One that names its generation was recovered or synced in it: a copy of the seed may have traded there.
+    names = ("orders", "payments", "requests", *(("notes", "keys") if "generation" in state else ()))
+    is_used = state["seq"] > 0 or any(state.get(name) for name in names)
     if is_used and state.get("generation", 0) != generation:
         raise WalletOutdated("the venue was restored from the chain after this wallet's last event: run `tacit wallet sync`")
 

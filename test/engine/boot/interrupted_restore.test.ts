@@ -4,7 +4,7 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { assemble } from '../../../engine/boot/assemble'
 import { loadState } from '../../../engine/boot/load_state'
-import { isRestore, restoredConfig } from '../../../engine/boot/restore'
+import { isRestore, isRestoreFinal, restoredConfig } from '../../../engine/boot/restore'
 import { start } from '../../../engine/boot/start'
 import { close } from '../../../engine/boot/stop'
 import { openJournal } from '../../../engine/journal/open_journal'
@@ -163,6 +163,24 @@ async function journalsPast(disk: string, before: VaultConfig): Promise<void> {
     expect(kinds.filter((one) => one !== BOOT)).toEqual([...PAST.slice(0, at), kind])
   }
 }
+
+test('a restore is final once the chain shows its generation, through readings that fail; a venue that stops before waits no longer', async () => {
+  const shown = [undefined, 0, undefined, 0, 1]
+  let reads = 0
+  const chain = {
+    async readConfig() {
+      const generation = shown[reads++]
+      if (generation === undefined) throw new Error('no provider answers')
+      return { generation }
+    },
+    view: () => ({ slot_ms: 0 }),
+  }
+  const judge = (isStopped: () => boolean) =>
+    isRestoreFinal({ chain, availability: { isStopped } } as never, 1)
+  expect([await judge(() => false), reads]).toEqual([true, 5])
+  reads = 0
+  expect([await judge(() => reads === 3), reads]).toEqual([false, 3])
+})
 
 test('a restore that dies at any step is continued by the next boot', async () => {
   const dir = join(site.dir, 'restored')
