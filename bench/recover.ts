@@ -5,7 +5,7 @@
  */
 import { openChainReader } from '../client/chain/chain_access'
 import { confirmBatches, currentHistory, type HistoryFrom } from '../client/chain/current_history'
-import { nullifierOfNote } from '../client/exit/prepare_exit'
+import { nullifierOfNote } from '../client/wallet/absorb'
 import { hashFast } from '../client/wallet/hash_fast'
 import { recoverWallet } from '../client/wallet/recover'
 import { toHex } from '../protocol/bytes'

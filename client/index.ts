@@ -102,6 +102,7 @@ export {
   type FindLeaf,
   joinGeneration,
   markSpent,
+  nullifierOfNote,
   WalletMismatch,
   WalletOutdated,
 } from './wallet/absorb'
@@ -123,7 +124,6 @@ export {
 
 export {
   type ExitRequestTerms,
-  nullifierOfNote,
   ProofUnavailable,
   prepareExitRequest,
   VaultProofs,

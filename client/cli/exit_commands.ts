@@ -32,10 +32,10 @@ import {
   TOKEN_ACCOUNT_BYTES,
 } from '../chain/read_vault'
 import { NotSent, requireLamports, sendInstructions, TransactionFailed } from '../chain/send_instructions'
-import { nullifierOfNote, type VaultProofs } from '../exit/prepare_exit'
+import type { VaultProofs } from '../exit/prepare_exit'
 import { SEND_DISAGREE_POLLS, SEND_POLL_MS, WATCH_POLL_S, WATCH_WAIT_MAX_S } from '../limits'
 import { Refused, reasonOf } from '../verify/transcript'
-import { absorbFrozen, markSpent } from '../wallet/absorb'
+import { absorbFrozen, markSpent, nullifierOfNote } from '../wallet/absorb'
 import type { VaultExit } from '../wallet/vault_history'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 import { saveWallet } from '../wallet/wallet_file'

@@ -2,7 +2,7 @@
 import { decodeBase58 } from '../../protocol/base58'
 import { equalBytes, fromHex, toHex } from '../../protocol/bytes'
 import { MerkleTree, SpentLog, spentLogLeaf } from '../../protocol/notes/merkle_tree'
-import { depositCommitment, noteInner, nullifierOf } from '../../protocol/notes/notes'
+import { depositCommitment, noteInner } from '../../protocol/notes/notes'
 import { TacitError } from '../../protocol/tacit_error'
 import type { RingAccount } from '../../protocol/vault/accounts'
 import {
@@ -13,6 +13,7 @@ import {
 } from '../../protocol/vault/exits'
 import type { VaultInstruction } from '../../protocol/vault/instruction'
 import type { VaultState } from '../chain/read_vault'
+import { nullifierOfNote } from '../wallet/absorb'
 import { HistoryIncomplete, rangeOf, type VaultHistory } from '../wallet/vault_history'
 import type { Wallet, WalletNote } from '../wallet/wallet'
 
@@ -33,10 +34,6 @@ export function openNote(wallet: Wallet, note: WalletNote, leaf_index: number): 
     mint: decodeBase58(note.mint, 32)!,
     opening: { form, amount: BigInt(note.amount), blinding: fromHex(note.blinding, 32)!, leaf_index },
   }
-}
-
-export function nullifierOfNote(note: WalletNote): Uint8Array {
-  return nullifierOf(fromHex(note.commitment, 32)!, fromHex(note.blinding, 32)!)
 }
 
 export type ExitRequestTerms = {

@@ -317,15 +317,15 @@ function paymentSource(
 export function markSpent(wallet: Wallet, history: VaultHistory): WalletNote[] {
   const gone = wallet.state.notes.filter((note) => {
     if (note.state === 'spent') return false
-    return history.spent.has(spendOf(note))
+    return history.spent.has(toHex(nullifierOfNote(note)))
   })
   for (const note of gone) note.state = 'spent'
   return gone
 }
 
-/** The nullifier, hex. */
-const spendOf = ({ commitment, blinding }: WalletNote): string =>
-  toHex(nullifierOf(fromHex(commitment, 32)!, fromHex(blinding, 32)!))
+export function nullifierOfNote({ commitment, blinding }: WalletNote): Uint8Array {
+  return nullifierOf(fromHex(commitment, 32)!, fromHex(blinding, 32)!)
+}
 
 /** Index and role of a withdrawal's refund (protocol.md "Notes"). */
 export const REFUND_INDEX_ROLE = 3
@@ -462,7 +462,7 @@ export function absorbRestored(wallet: Wallet, recovered: Wallet, history: Vault
   const changes = absorbLanded(wallet, recovered, history)
   // Of the request of an exit no event comes again.
   for (const note of wallet.state.notes)
-    if (history.exits.get(spendOf(note))?.stage === 'requested') note.state = 'pending'
+    if (history.exits.get(toHex(nullifierOfNote(note)))?.stage === 'requested') note.state = 'pending'
   return changes
 }
 

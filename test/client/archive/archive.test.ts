@@ -26,8 +26,8 @@ import {
   blockName,
   encodeBlock,
 } from '../../../client/archive/archive'
-import { nullifierOfNote } from '../../../client/exit/prepare_exit'
 import { ARCHIVE_BLOCK_BYTES, ARCHIVE_BLOCK_BYTES_MAX, ARCHIVE_WRITE_EVERY } from '../../../client/limits'
+import { nullifierOfNote } from '../../../client/wallet/absorb'
 import { Wallet } from '../../../client/wallet/wallet'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'
 import { compareBytes, concatBytes, toHex } from '../../../protocol/bytes'

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { nullifierOfNote } from '../../../client/exit/prepare_exit'
+import { nullifierOfNote } from '../../../client/wallet/absorb'
 import type { WalletOrder, WalletPayment, WalletState } from '../../../client/wallet/wallet'
 import { loadWallet } from '../../../client/wallet/wallet_file'
 import { toHex } from '../../../protocol/bytes'

@@ -13,7 +13,7 @@ import {
   requestExit,
 } from '../../../client/chain/exit_note'
 import { ownAccount, readExitRequest, tokenBalance } from '../../../client/chain/read_vault'
-import { nullifierOfNote } from '../../../client/exit/prepare_exit'
+import { nullifierOfNote } from '../../../client/wallet/absorb'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'
 import { loadWallet, saveWallet } from '../../../client/wallet/wallet_file'
 import { decodeBase58, encodeBase58 } from '../../../protocol/base58'

@@ -21,13 +21,8 @@ import {
   tokenBalance,
 } from '../../../client/chain/read_vault'
 import { sendInstructions, TransactionFailed } from '../../../client/chain/send_instructions'
-import {
-  exitRequestFields,
-  nullifierOfNote,
-  ProofUnavailable,
-  type VaultProofs,
-} from '../../../client/exit/prepare_exit'
-import { absorbRecovered, adoptRefunds } from '../../../client/wallet/absorb'
+import { exitRequestFields, ProofUnavailable, type VaultProofs } from '../../../client/exit/prepare_exit'
+import { absorbRecovered, adoptRefunds, nullifierOfNote } from '../../../client/wallet/absorb'
 import { type GapLimits, recoverWallet } from '../../../client/wallet/recover'
 import { leafFinder } from '../../../client/wallet/vault_history'
 import { Wallet, type WalletNote } from '../../../client/wallet/wallet'

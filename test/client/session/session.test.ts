@@ -82,21 +82,25 @@ test('a login of another account than the wallet’s own is refused before anyth
   expect(faults.arrived.length).toBe(before)
 })
 
+/** The venue, whose login answers as `login` does; undefined for its own answer. */
+const venueWhere = (login: () => Response | undefined) => async () => {
+  const real = await openVenue()
+  const fetch: SessionVenue['fetch'] = async (of, init) =>
+    (of === '/auth/token' ? login() : undefined) ?? real.fetch(of, init)
+  return { ...real, fetch }
+}
+
 test.each(['lease_lost', 'quote_busy'] as const)(
   'a venue that is %s is asked again at the opening, within the patience',
   async (code) => {
     session.close()
     const { status, message } = REFUSAL_BY_CODE.get(code)!
     let away = 2
-    const open_venue = async () => {
-      const real = await openVenue()
-      const fetch: SessionVenue['fetch'] = async (of, init) => {
-        if (of !== '/auth/token' || away === 0) return real.fetch(of, init)
-        away -= 1
-        return Response.json({ code, status, message, applied: 'no' }, { status })
-      }
-      return { ...real, fetch }
-    }
+    const open_venue = venueWhere(() => {
+      if (away === 0) return undefined
+      away -= 1
+      return Response.json({ code, status, message, applied: 'no' }, { status })
+    })
     const opened = await Session.open({ ...options, open_venue })
     expect(away).toBe(0)
     opened.close()
@@ -110,14 +114,10 @@ test.each(['lease_lost', 'quote_busy'] as const)(
 test('a login that one node leaves unanswered while another begins to lead is sent again at the opening', async () => {
   session.close()
   let left = 2
-  const open_venue = async () => {
-    const real = await openVenue()
-    const fetch: SessionVenue['fetch'] = async (of, init) => {
-      if (of === '/auth/token' && left-- > 0) throw new NodeLeft()
-      return real.fetch(of, init)
-    }
-    return { ...real, fetch }
-  }
+  const open_venue = venueWhere(() => {
+    if (left-- > 0) throw new NodeLeft()
+    return undefined
+  })
   session = await Session.open({ ...options, open_venue })
   expect(left).toBe(-1)
 })
