@@ -29,6 +29,12 @@ export type ChainFault = Exclude<
 const BEGINNING: ChainPoint = { seq: 0, head: new Uint8Array(32) }
 type Deployment = Pick<ChainPort, 'genesis_hash' | 'program_id' | 'config_account'>
 
+/** The venue's id in a generation. */
+export const venueOf = (
+  { genesis_hash, program_id, config_account }: Deployment,
+  { generation }: Pick<VaultConfig, 'generation'>,
+): Uint8Array => venueId({ genesis_hash, program_id, config_account, generation })
+
 /** The place in the journal that the chain states. */
 export const positionOf = ({ journal_seq: seq, journal_head: head }: VaultConfig): ChainPoint => ({
   seq,
@@ -64,16 +70,14 @@ export async function judgeJournal(
  */
 async function isOfAnotherChain(config: VaultConfig, of: Deployment, journal: Journal): Promise<boolean> {
   if (journal.firstSeq() > 1) return false
-  const { genesis_hash, program_id, config_account } = of
   let is_later = false
   for await (const groups of journal.readGroups(BEGINNING)) {
     for (const group of groups) {
       const boot = bootRecordOf(group)
       if (boot === undefined) return is_later
-      const { generation, settlement_key } = boot
-      const isSigned = groupCheck(venueId({ genesis_hash, program_id, config_account, generation }))
-      if (!isSigned(group, settlement_key)) return true
-      is_later = generation > config.generation
+      const isSigned = groupCheck(venueOf(of, boot))
+      if (!isSigned(group, boot.settlement_key)) return true
+      is_later = boot.generation > config.generation
     }
   }
   return false
@@ -81,14 +85,12 @@ async function isOfAnotherChain(config: VaultConfig, of: Deployment, journal: Jo
 
 async function judgeTail(
   config: VaultConfig,
-  { genesis_hash, program_id, config_account }: Deployment,
+  deployment: Deployment,
   journal: Journal,
 ): Promise<{ fault: ChainFault | undefined; released: boolean }> {
   const position = positionOf(config)
   if (position.seq > journal.head().seq) return { fault: 'rolled_back', released: false }
-  const { generation } = config
-  const venue = venueId({ genesis_hash, program_id, config_account, generation })
-  const isSigned = groupCheck(venue)
+  const isSigned = groupCheck(venueOf(deployment, config))
   /** By epoch, the settlement keys that boot records name; the chain states that of its epoch. */
   const intended = new Map<number, Uint8Array[]>()
   let released = false

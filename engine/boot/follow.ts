@@ -1,7 +1,6 @@
 /** Follows the leader of a cluster: each entry of the log becomes part of this node's journal and state (cluster.md "Takeover"). */
 
 import { encodeBase58 } from '../../protocol/base58'
-import { venueId } from '../../protocol/bodies/statements'
 import { concatBytes, toHex } from '../../protocol/bytes'
 import { tryDecode } from '../../protocol/codec'
 import { Refusal } from '../../protocol/refusals'
@@ -18,7 +17,15 @@ import { VERSIONS } from '../machine/state/state'
 import type { ChainPort, ClockPort, KeysPort, VaultConfig, VaultMint } from '../ports'
 import { reasonText } from '../sequencer/reasons'
 import { type EnginePorts, type OpenAccounts, openViews, type Views } from './assemble'
-import { bootRecordOf, groupCheck, isUnused, judgeJournal, positionOf, untilKnown } from './check_chain'
+import {
+  bootRecordOf,
+  groupCheck,
+  isUnused,
+  judgeJournal,
+  positionOf,
+  untilKnown,
+  venueOf,
+} from './check_chain'
 import { type Loaded, loadJudged, Replay, replay } from './load_state'
 
 /** An entry of the log opens under the venue's key, and no boot of the venue signed it: nothing of it is used. */
@@ -300,8 +307,3 @@ const knownOf = (loaded: () => Loaded): KnownNotes => ({
     return loaded().stores
   },
 })
-
-export const venueOf = (
-  { genesis_hash, program_id, config_account }: ChainPort,
-  { generation }: Pick<VaultConfig, 'generation'>,
-) => venueId({ genesis_hash, program_id, config_account, generation })
