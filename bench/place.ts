@@ -287,8 +287,11 @@ function fullFigures(full: Phase, verify: ReturnType<typeof verifyLimit>): Figur
 function compiledFigures(): Figure[] {
   const native = loadNativeEd25519()
   if (native === undefined) return []
-  const { per_second, cpu_us } = verifyLimit(native)
-  return [{ figure: 'the same, compiled', value: per_second, unit: '1/s', beside: `${cpu_us.toFixed(1)} us` }]
+  return [1, 4, 16].map((together) => {
+    const { per_second, cpu_us } = verifyLimit(native, together)
+    const figure = `the same, compiled, ${together} at a time`
+    return { figure, value: per_second, unit: '1/s', beside: `${cpu_us.toFixed(1)} us` }
+  })
 }
 
 const children = [...Object.values(own), ...Object.values(compared ?? {}), raw, other]

@@ -18,7 +18,7 @@ export { VaultAbsent } from './chain/client/read_vault'
 export { openChain } from './chain/open_chain'
 export { checkConfig } from './config'
 export { openHashing } from './hashing/open_hashing'
-export { portableCode } from './intake/context'
+export { portableCode } from './intake/arrivals'
 export type * from './ports'
 export type * from './venue'
 

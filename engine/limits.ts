@@ -95,6 +95,8 @@ export const LIMITS = {
 
   // Sequencer
 
+  /** Signatures that wait for the end of a turn; beyond it they are verified at once, in buffers of this size. */
+  verified_together_max: 256,
   /** Commands applied in memory and not yet on disk; beyond it 503 `matching_unavailable`. */
   queue_commands_max: 16_384,
   /** A durable command whose release has to wait longer is answered 503 `outcome_unknown`; interval of the check. */

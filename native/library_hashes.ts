@@ -1,7 +1,7 @@
 /** Lists the SHA-256 of each library that may be loaded; `bun native/build.ts` writes this file. */
 
 export const LIBRARY_HASHES: Readonly<Record<string, string>> = {
-  'ed25519_avx2.so': 'ee63c48df0d7afa336fd0cc4517918f79a58afef5e7eb30fdae6dc0b4f939459',
-  'ed25519_avx512.so': 'c889719e1cd41d5bed3ae0873b00fc710cca69166528224d0c82f0e8a8466591',
+  'ed25519_avx2.so': '8423df2bdce733777b6e6736d6d3b999d6253a92aed79963b3d607a4c9209161',
+  'ed25519_avx512.so': 'ecd001478b83d6df0d91fe028fcac81b442f6ff201b7be18224d9eb5bfb9bea6',
   'poseidon.so': '7c148c59d09610798ef7265e58ab4f25307455102dc1d061ceab6231761d3038',
 }

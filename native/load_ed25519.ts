@@ -5,8 +5,12 @@ import { passesStrictRule } from '../protocol/sign'
 import { ED25519_VECTORS } from './ed25519_vectors'
 import { openLibrary } from './open_library'
 
-/** Whether `signature` (64 bytes) of `message` by `public_key` (32 bytes) passes the strict rule; false for other widths. */
-type Verify = (signature: Uint8Array, message: Uint8Array, public_key: Uint8Array) => boolean
+export type SignedMessage = { signature: Uint8Array; message: Uint8Array; public_key: Uint8Array }
+/**
+ * Whether each signature (64 bytes) of its message by its key (32 bytes) passes the strict rule; false for other widths. Each has
+ * its own verdict; together they take less time.
+ */
+export type VerifyAll = (signatures: readonly SignedMessage[]) => boolean[]
 
 /** In this folder, and next to the bundles of a built server. */
 const FOLDER = fileURLToPath(new URL('.', import.meta.url))
@@ -33,7 +37,7 @@ export function loadNativeEd25519(
   folder = FOLDER,
   processor?: string,
   hashes?: Readonly<Record<string, string>>,
-): Verify | undefined {
+): VerifyAll | undefined {
   if (process.platform !== 'linux' || process.arch !== 'x64') return undefined
   try {
     const has = new Set((processor ?? processorFlags()).split(' '))
@@ -48,21 +52,44 @@ export function loadNativeEd25519(
 const FUNCTIONS = {
   ed25519_memory_bytes: { args: [], returns: 'u32' },
   ed25519_open: { args: ['ptr'], returns: 'void' },
-  ed25519_verify: { args: ['ptr', 'ptr', 'ptr', 'ptr', 'usize'], returns: 'u32' },
+  ed25519_verify: { args: ['ptr', 'ptr', 'usize', 'ptr', 'usize'], returns: 'void' },
 } as const
 
-function openEd25519(path: string, hashes?: Readonly<Record<string, string>>): Verify {
+/** Bytes before each message: key, signature and length. */
+const HEAD_BYTES = 32 + 64 + 4
+
+function openEd25519(path: string, hashes?: Readonly<Record<string, string>>): VerifyAll {
   const symbols = openLibrary(path, FUNCTIONS, hashes)
   const memory = new Uint8Array(symbols.ed25519_memory_bytes())
   symbols.ed25519_open(memory)
-  return (signature, message, public_key) =>
-    passesStrictRule(signature, public_key) &&
-    symbols.ed25519_verify(memory, public_key, signature, message, message.length) === 1
+  let verdicts = new Uint8Array(64)
+  let bytes = new Uint8Array(32_768)
+  return (signatures) => {
+    const strict = signatures.filter(({ signature, public_key }) => passesStrictRule(signature, public_key))
+    const length = strict.reduce((sum, { message }) => sum + HEAD_BYTES + message.length, 0)
+    if (bytes.length < length) bytes = new Uint8Array(2 * length)
+    if (verdicts.length < strict.length) verdicts = new Uint8Array(2 * strict.length)
+    let at = 0
+    for (const { signature, message, public_key } of strict) {
+      bytes.set(public_key, at)
+      bytes.set(signature, at + 32)
+      for (let byte = 0; byte < 4; byte++) bytes[at + 96 + byte] = message.length >>> (8 * byte)
+      bytes.set(message, at + HEAD_BYTES)
+      at += HEAD_BYTES + message.length
+    }
+    symbols.ed25519_verify(memory, bytes, length, verdicts, strict.length)
+    if (strict.length === signatures.length) return strict.map((_, index) => verdicts[index] === 1)
+    let next = 0
+    return signatures.map((one) => one === strict[next] && verdicts[next++] === 1)
+  }
 }
 
 /** Twice, because the tables of a key are made for its first signature only. */
-function givesPublishedVerdicts(verify: Verify): boolean {
-  return [...ED25519_VECTORS, ...ED25519_VECTORS].every(
-    ({ holds, public_key, signature, message }) => verify(signature, message, public_key) === holds,
+function givesPublishedVerdicts(verify: VerifyAll): boolean {
+  const published = ED25519_VECTORS.map(({ holds }) => holds)
+  const again = [...ED25519_VECTORS, ...ED25519_VECTORS]
+  return (
+    [...published, ...published, ...published].join() ===
+    [...verify(again), ...verify(ED25519_VECTORS)].join()
   )
 }

@@ -6,6 +6,7 @@ import type { ClusterNode } from '../cluster/cluster_node'
 import type { CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
 import { Slices } from '../history/slices'
+import { Arrivals } from '../intake/arrivals'
 import type { GroupSigner } from '../journal/contract'
 import { DiskGauge } from '../journal/disk'
 import { LIMITS } from '../limits'
@@ -113,7 +114,7 @@ export function assemble(
     restart: ending('exits_disproved'),
     disown: (reason: 'forked' | 'rolled_back') => halt(reason),
   })
-  const { sequencer, pump, anchoring, closing } = writer
+  const { sequencer, arrivals, pump, anchoring, closing } = writer
   leadViews(views, availability, sequencer)
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
@@ -131,7 +132,7 @@ export function assemble(
   const around = { sequencer, anchoring, fatal }
   const snapshotting = openSnapshotting(config, given, loaded, around)
   const intake = openIntake(config, { state, past: loaded.stores }, chain, first.config.generation)
-  const writes = openWrites(intake, { state, sequencer, availability, grace, closing })
+  const writes = openWrites(intake, arrivals, { state, sequencer, availability, grace, closing })
   const { venue } = writes.intake
   return {
     ...given,
@@ -285,6 +286,7 @@ function openWriter(
     },
     past: stores,
   }
+  const arrivals = new Arrivals()
   // Its callbacks run only after a first command, so they may refer to the parts constructed below.
   const sequencer = new Sequencer({
     state,
@@ -292,6 +294,7 @@ function openWriter(
     journal,
     clock,
     fatal,
+    arrived: arrivals.flush,
     barred: () => availability.barred(),
     durable: (entry) => applyDurable(affected, entry),
     released: (end) => {
@@ -320,7 +323,7 @@ function openWriter(
     config.anchor_max_ms,
   )
   const affected = { ...views, outbox, anchoring, closing, journal }
-  return { sequencer, landings, outbox, pump, anchoring, closing }
+  return { sequencer, arrivals, landings, outbox, pump, anchoring, closing }
 }
 
 function openReads(

@@ -1,8 +1,6 @@
 /** Defines the venue data that intake reads, its result (a command with the signatures to verify), and the opening of notes. */
-import { loadNativeEd25519 } from '../../native/load_ed25519'
-import { loadNativePoseidon } from '../../native/load_poseidon'
+import type { SignedMessage } from '../../native/load_ed25519'
 import { concatBytes, equalBytes } from '../../protocol/bytes'
-import { verifySignature } from '../../protocol/ed25519'
 import { nullifierOf, openingCommitment } from '../../protocol/notes/notes'
 import { Refusal, type RefusalCode } from '../../protocol/refusals'
 import { type BaseUnits, feeUpTo, type Price, plus, quoteAmount, U64_MAX } from '../../protocol/units'
@@ -74,16 +72,13 @@ export type Intake = {
 
 /** A client command that keeps the public rules, whose signatures are not verified yet. */
 export type Signed<C extends CommandBody> = {
-  /** Every claim must be verified before `command` is called. */
-  claims: readonly Claim[]
+  /** Canonical bodies with their signatures: each must verify before `command` is called. */
+  claims: readonly SignedMessage[]
   /** Builds the command and opens its notes against the current state: call it after verification, right before execution. */
   command: () => C
   /** Canonical body and its signature; concatenated when a command carries several (protocol/bodies/statements.ts). */
   body_and_signature: Uint8Array
 }
-
-/** The claim that `trading_key` (32 bytes) signed exactly `body`; the signature has 64 bytes. */
-type Claim = { signature: Uint8Array; body: Uint8Array; trading_key: Uint8Array }
 
 export function intakeOf(
   venue: Uint8Array,
@@ -93,10 +88,20 @@ export function intakeOf(
   return { venue, known, rules: new Map(instruments.map((one) => [one.symbol, rulesOf(one)])) }
 }
 
+type ByTradingKey = { signature: Uint8Array; trading_key: Uint8Array }
+export const claimOf = ({ signature, trading_key }: ByTradingKey, message: Uint8Array): SignedMessage => ({
+  signature,
+  message,
+  public_key: trading_key,
+})
+
 /** A command that one or more keys signed, each its own body. */
-export function signedBy<C extends CommandBody>(claims: readonly Claim[], command: () => C): Signed<C> {
+export function signedBy<C extends CommandBody>(
+  claims: readonly SignedMessage[],
+  command: () => C,
+): Signed<C> {
   const parts: Uint8Array[] = []
-  for (const { body, signature } of claims) parts.push(body, signature)
+  for (const { message, signature } of claims) parts.push(message, signature)
   return { claims, command, body_and_signature: concatBytes(...parts) }
 }
 
@@ -129,25 +134,4 @@ export function openNote(
 function isOwn({ state: { notes } }: KnownNotes, wanted: Uint8Array, owner: Uint8Array): boolean {
   const note = notes.find(wanted)
   return note !== undefined && equalBytes(note.owner, owner)
-}
-
-const compiled = loadNativeEd25519()
-const verify = compiled ?? verifySignature
-
-/** Names the functions that run without a compiled library, because that is absent, damaged or for another machine. */
-export function portableCode(): string[] {
-  return [
-    ...(compiled === undefined ? ['signatures (Ed25519)'] : []),
-    ...(loadNativePoseidon() === undefined ? ['hashes of notes (Poseidon)'] : []),
-  ]
-}
-
-/**
- * Whether every claim verifies (protocol.md "Signature rule"). On the caller's thread, where a signature costs less
- * processor time than with the round trip to another one (native/README.md).
- */
-export function claimsHold(claims: readonly Claim[]): boolean {
-  for (const { signature, body, trading_key } of claims)
-    if (!verify(signature, body, trading_key)) return false
-  return true
 }

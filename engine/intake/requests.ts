@@ -54,7 +54,15 @@ import { LIMITS } from '../limits'
 import { checkExpiry } from '../machine/rules/checks'
 import { type InstrumentState, instrumentOf, nextClose, referenceTicks } from '../machine/state/instrument'
 import type { State } from '../machine/state/state'
-import { checkInstrumentRules, type Intake, openNote, rulesFor, type Signed, signedBy } from './context'
+import {
+  checkInstrumentRules,
+  claimOf,
+  type Intake,
+  openNote,
+  rulesFor,
+  type Signed,
+  signedBy,
+} from './context'
 
 /** Refuses `operator_signature_invalid`. */
 export function intakeAdmission(
@@ -147,7 +155,7 @@ export function intakePlace(
     account_id,
     origin,
     opening: openedBy(intake, request),
-    digest: sha256(claim.body),
+    digest: sha256(claim.message),
   }))
 }
 
@@ -165,7 +173,7 @@ export function intakeModify(
   const { trading_key } = replacement
   const cancel = { order_id, trading_key, cancel_nonce, signature: cancel_signature }
   const body = CANCEL_BODY.encode({ ...cancel, venue: intake.venue })
-  return signedBy([{ ...cancel, body }, claim], () => ({
+  return signedBy([claimOf(cancel, body), claim], () => ({
     kind: 'modify',
     account_id,
     origin,
@@ -173,7 +181,7 @@ export function intakeModify(
     replacement: {
       ...order,
       opening: openedBy(intake, replacement),
-      digest: sha256(body, claim.body),
+      digest: sha256(body, claim.message),
     },
   }))
 }
@@ -199,11 +207,11 @@ export function checkOrder(
 /** A place request under the names of its command, and its claim. `at` prefixes field names. */
 function orderOf(intake: Intake, request: Parsed<typeof PlaceRequest>, at = '') {
   checkInstrumentRules(request, rulesFor(intake, request.symbol), at)
-  const { trading_key, expiry_slot, continuation_anchors: anchors, signature } = request
+  const { expiry_slot, continuation_anchors: anchors } = request
   // Named one by one: an object of the rest of the fields takes several times as long.
   const order = {
     order_id: request.order_id,
-    trading_key,
+    trading_key: request.trading_key,
     symbol: request.symbol,
     side: request.side,
     type: request.type,
@@ -214,7 +222,7 @@ function orderOf(intake: Intake, request: Parsed<typeof PlaceRequest>, at = '') 
     nonce: request.nonce,
     collateral_commitment: request.collateral_commitment,
     anchors,
-    signature,
+    signature: request.signature,
   }
   const body = PLACE_BODY.encode({
     ...order,
@@ -222,7 +230,7 @@ function orderOf(intake: Intake, request: Parsed<typeof PlaceRequest>, at = '') 
     expiry_slot: BigInt(expiry_slot),
     anchor_pool_hash: anchorPoolHash(anchors),
   })
-  return { order, claim: { signature, body, trading_key } }
+  return { order, claim: claimOf(request, body) }
 }
 
 function openedBy({ known }: Intake, request: Parsed<typeof PlaceRequest>): NoteFact | undefined {
@@ -230,7 +238,7 @@ function openedBy({ known }: Intake, request: Parsed<typeof PlaceRequest>): Note
 }
 
 export function intakeCancel({ venue }: Intake, account_id: string, request: CancelFields): Signed<Cancel> {
-  const claim = { ...request, body: CANCEL_BODY.encode({ ...request, venue }) }
+  const claim = claimOf(request, CANCEL_BODY.encode({ ...request, venue }))
   return signedBy([claim], () => ({ ...request, kind: 'cancel', account_id }))
 }
 
@@ -242,10 +250,9 @@ export function intakeCancelAll(
 ): Signed<CancelAll> {
   for (const { symbol } of items) if (symbol !== undefined) rulesFor(intake, symbol)
   const { venue } = intake
-  const claims = items.map(({ symbol = '', ...item }) => ({
-    ...item,
-    body: CANCEL_ALL_BODY.encode({ ...item, venue, symbol }),
-  }))
+  const claims = items.map(({ symbol = '', ...item }) =>
+    claimOf(item, CANCEL_ALL_BODY.encode({ ...item, venue, symbol })),
+  )
   return signedBy(claims, () => ({ kind: 'cancel_all', account_id, items }))
 }
 
@@ -259,7 +266,7 @@ export function intakeDeadMan(
     throw new Refusal('timeout_out_of_range', { field: 'timeout_slots' })
   }
   const timeout_slots = BigInt(request.timeout_slots)
-  const claim = { ...request, body: DEAD_MAN_BODY.encode({ ...request, venue, timeout_slots }) }
+  const claim = claimOf(request, DEAD_MAN_BODY.encode({ ...request, venue, timeout_slots }))
   return signedBy([claim], () => ({ ...request, kind: 'dead_man', account_id }))
 }
 
@@ -269,7 +276,7 @@ export function intakeWithdrawal(
   request: Parsed<typeof WithdrawalRequest>,
 ): Signed<Withdraw> {
   const body = WITHDRAW_BODY.encode({ ...request, venue, expiry_slot: BigInt(request.expiry_slot) })
-  return signedBy([{ ...request, body }], () => ({
+  return signedBy([claimOf(request, body)], () => ({
     ...request,
     kind: 'withdraw',
     account_id,
@@ -290,7 +297,7 @@ export function intakeReshape(
     throw new Refusal('field_invalid', { field: 'openings' })
   }
   const body = RESHAPE_BODY.encode({ ...request, venue, expiry_slot: BigInt(request.expiry_slot) })
-  return signedBy([{ ...request, body }], () => ({
+  return signedBy([claimOf(request, body)], () => ({
     ...request,
     kind: 'reshape',
     account_id,

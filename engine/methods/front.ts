@@ -9,6 +9,7 @@ import { venueOf } from '../boot/check_chain'
 import type { Loaded } from '../boot/load_state'
 import type { ClusterNode } from '../cluster/cluster_node'
 import type { EngineConfig } from '../config'
+import { verifyAtOnce } from '../intake/arrivals'
 import type { KnownNotes } from '../intake/context'
 import { checkOrder, intakeCredential, intakeRebind } from '../intake/requests'
 import { LIMITS } from '../limits'
@@ -304,7 +305,8 @@ function commandsOf(
   const { known } = replica
   const intake = openIntake(config, known, chain, first.config.generation)
   const writesAt = (seq: JournalSeq, judged: number | undefined) =>
-    new Writes(intake, async ({ command, body_and_signature: signed, answers }) => {
+    // In this turn: what it is judged by is of this turn.
+    new Writes(intake, verifyAtOnce, async ({ command, body_and_signature: signed, answers }) => {
       const caller: Caller = { account_id: command.account_id, access: 'trade' }
       const bytes = bytesOf(command)
       const passed = { kind: 'command', seq, access: 'trade', command: bytes, signed, answers } as const

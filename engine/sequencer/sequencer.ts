@@ -57,6 +57,8 @@ type SequencerPorts = {
   env: Env
   journal: Pick<Journal, 'head' | 'append' | 'signAs'>
   clock: ClockPort
+  /** Submits the commands that arrived before and are not verified yet; called first by each submit. */
+  arrived: () => void
   /** Why nothing may be acknowledged now; asked after the sync and before the release of each group. */
   barred: () => RefusalCode | undefined
   /** Called with each durable entry, in seq order, before its answer is released. */
@@ -105,6 +107,7 @@ export class Sequencer {
    * `matching_unavailable` while too many wait for the disk, and rejects with OutcomeUnknown if its release has to wait.
    */
   submit(body: CommandBody, body_and_signature?: Uint8Array): Promise<Sequenced> {
+    this.ports.arrived()
     if (this.failure !== undefined) return Promise.reject(this.failure)
     if (this.opening && body.kind !== 'epoch_intended') {
       return Promise.reject(new Error(`${body.kind} before the epoch is open`))

@@ -6,7 +6,8 @@ import type * as wire from '../../protocol/wire/trading'
 import type { Parsed } from '../../protocol/wire/values'
 import type { CancelAllFields, CancelFields, CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
-import { claimsHold, type Intake, intakeOf, type KnownNotes, type Signed } from '../intake/context'
+import type { Arrivals, VerifyClaims } from '../intake/arrivals'
+import { type Intake, intakeOf, type KnownNotes, type Signed } from '../intake/context'
 import {
   intakeCancel,
   intakeCancelAll,
@@ -46,6 +47,7 @@ type Write = 'place' | 'cancel' | 'modify' | 'cancelAll' | 'deadMan' | 'withdraw
 export class Writes implements Pick<Venue, Write> {
   constructor(
     private readonly intake: Intake,
+    private readonly verifyClaims: VerifyClaims,
     private readonly take: (verified: Verified) => Promise<object>,
   ) {}
 
@@ -83,13 +85,17 @@ export class Writes implements Pick<Venue, Write> {
     { claims, command, body_and_signature }: Signed<Extract<CommandBody, { kind: K }>>,
     answers: Answers = 'held',
   ): Promise<WithReceipt<K>> {
-    try {
-      if (!claimsHold(claims)) throw new Refusal('signature_invalid')
-      const verified = { command: command(), body_and_signature, answers } as unknown as Verified
-      return this.take(verified) as Promise<WithReceipt<K>>
-    } catch (error) {
-      return Promise.reject(error)
-    }
+    return new Promise((resolve, reject) => {
+      this.verifyClaims(claims, (holds) => {
+        try {
+          if (!holds) throw new Refusal('signature_invalid')
+          const verified = { command: command(), body_and_signature, answers } as unknown as Verified
+          resolve(this.take(verified) as Promise<WithReceipt<K>>)
+        } catch (error) {
+          reject(error)
+        }
+      })
+    })
   }
 }
 
@@ -214,7 +220,11 @@ export function openIntake(
 }
 
 /** @param parts that a command reaches after intake and signatures */
-export function openWrites(intake: Intake, parts: Omit<SequenceParts, 'receipts'>) {
+export function openWrites(intake: Intake, arrivals: Arrivals, parts: Omit<SequenceParts, 'receipts'>) {
   const sequencing = new Sequencing({ ...parts, receipts: new ReceiptCache(randomHashSeed()) })
-  return { intake, sequencing, writes: new Writes(intake, (verified) => sequencing.take(verified)) }
+  return {
+    intake,
+    sequencing,
+    writes: new Writes(intake, arrivals.verify, (verified) => sequencing.take(verified)),
+  }
 }

@@ -2,8 +2,9 @@
 //! The caller has checked the strict rule before: a canonical key, neither key nor R of small order.
 //!
 //! A signature (R, s) by key A of a message with hash k verifies if R = sB - kA, which dalek computes by 256 doublings. Here
-//! k and s are cut into parts of 64 digits, with tables of A, 2^64 A, 2^128 A and 2^192 A for k and of B for s, so 64 doublings
-//! give the same point, also for a key with a part of small order: the parts of k add up to k as integers.
+//! k and s are cut into parts of 32 digits, with tables of A, 2^32 A, ... 2^224 A for k and of B for s, so 32 doublings
+//! give the same point, also for a key with a part of small order: the parts of k add up to k as integers. Each signature is
+//! judged by its own point; several are only encoded together, because one inversion serves them all.
 
 #![no_std]
 #![deny(warnings)]
@@ -13,6 +14,7 @@ use curve25519_dalek::backend::vector::avx2 as vector;
 #[cfg(target_feature = "avx512ifma")]
 use curve25519_dalek::backend::vector::ifma as vector;
 
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use core::slice;
 use curve25519_dalek::constants::ED25519_BASEPOINT_POINT as BASE;
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
@@ -25,8 +27,11 @@ use vector::edwards::{CachedPoint, ExtendedPoint};
 /// Keys kept: the first two bytes of a key name its slot, and the newest key has it.
 const SLOTS: usize = 4_096;
 /// Of a scalar's 256 digits.
-const PARTS: usize = 4;
+const PARTS: usize = 8;
 const DIGITS: usize = 256 / PARTS;
+/// Points that are encoded together.
+const TOGETHER: usize = 16;
+/// Of memory, and of a line of the processor's cache.
 const ALIGNMENT: usize = 64;
 
 /// Odd multiples of a point and of what `DIGITS` doublings make of it, for each part.
@@ -101,38 +106,117 @@ pub unsafe extern "C" fn ed25519_open(memory: *mut u8) {
     unsafe { aligned(memory) }.base = tables_of(BASE);
 }
 
-/// Returns 1 when `signature` of `message` by `key` verifies, else 0. Only a key whose signature verified is kept, so
-/// invalid signatures evict nothing.
+struct Signed<'a> {
+    key: &'a [u8; 32],
+    r: &'a [u8; 32],
+    s: &'a [u8; 32],
+    message: &'a [u8],
+}
+
+/// Takes the next of the signatures, as `ed25519_verify` describes them.
+fn next<'a>(bytes: &mut &'a [u8]) -> Option<Signed<'a>> {
+    let (key, rest) = bytes.split_first_chunk()?;
+    let (r, rest) = rest.split_first_chunk()?;
+    let (s, rest) = rest.split_first_chunk()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let (message, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    *bytes = rest;
+    Some(Signed { key, r, s, message })
+}
+
+/// Verifies `count` signatures, and sets the verdict of each: 1 when it verifies, else 0. Only a key whose signature verified
+/// is kept, so invalid signatures evict nothing.
 ///
 /// # Safety
-/// `ed25519_open` got `memory`, and no other thread uses it; `message` is readable for `length` bytes, or of any value
-/// where `length` is 0.
+/// `ed25519_open` got `memory`, and no other thread uses it; `signatures` is readable for `length` bytes: for each signature
+/// the 32 bytes of its key, its 64 bytes, the length of its message as a little-endian u32, and the message. `verdicts` is
+/// writable for `count` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ed25519_verify(
     memory: *mut u8,
-    key: &[u8; 32],
-    signature: &[u8; 64],
-    message: *const u8,
+    signatures: *const u8,
     length: usize,
-) -> u32 {
-    let message = if length == 0 { &[] } else { unsafe { slice::from_raw_parts(message, length) } };
-    let memory = unsafe { aligned(memory) };
-    verifies(memory, key, signature, message).is_some() as u32
+    verdicts: *mut u8,
+    count: usize,
+) {
+    let mut signatures = unsafe { slice::from_raw_parts(signatures, length) };
+    let (memory, verdicts) = unsafe { (aligned(memory), slice::from_raw_parts_mut(verdicts, count)) };
+    for verdicts in verdicts.chunks_mut(TOGETHER) {
+        verify_some(memory, &mut signatures, verdicts);
+    }
 }
 
-fn verifies(memory: &mut Memory, key: &[u8; 32], signature: &[u8; 64], message: &[u8]) -> Option<()> {
-    let (r, s) = signature.split_first_chunk::<32>()?;
-    let s = Option::from(Scalar::from_canonical_bytes(s.try_into().ok()?))?;
-    let hash = Sha512::new().chain_update(r).chain_update(key).chain_update(message).finalize();
-    let k = Scalar::from_bytes_mod_order_wide(&hash.into());
-    let slot = &mut memory.slots[u16::from_le_bytes([key[0], key[1]]) as usize % SLOTS];
-    if slot.is_kept && slot.key == *key {
-        return (commitment(&s, &k, &slot.tables, &memory.base).compress().0 == *r).then_some(());
+fn verify_some(memory: &mut Memory, signatures: &mut &[u8], verdicts: &mut [u8]) {
+    // By keys that are kept: the point of each, the verdict it decides, and the R it is compared with.
+    let mut points = [EdwardsPoint::identity(); TOGETHER];
+    let mut waiting: [Option<(&mut u8, &[u8; 32])>; TOGETHER] = [const { None }; TOGETHER];
+    let mut count = 0;
+    for verdict in verdicts {
+        *verdict = 0;
+        let Some(signed) = next(signatures) else { continue };
+        match point_of(memory, &signed) {
+            Ok(Some(point)) => {
+                points[count] = point;
+                waiting[count] = Some((verdict, signed.r));
+                count += 1;
+            }
+            Ok(None) => {}
+            Err(scalars) => *verdict = verify_first(memory, &signed, scalars).is_some() as u8,
+        }
     }
-    let tables = tables_of(-CompressedEdwardsY(*key).decompress()?);
-    if commitment(&s, &k, &tables, &memory.base).compress().0 != *r {
+    match count {
+        0 => {}
+        1 => decide::<1>(&points, &mut waiting),
+        2..=4 => decide::<4>(&points, &mut waiting),
+        5..=8 => decide::<8>(&points, &mut waiting),
+        _ => decide::<TOGETHER>(&points, &mut waiting),
+    }
+}
+
+/// Encodes the first `N` points, with one inversion.
+fn decide<const N: usize>(points: &[EdwardsPoint], waiting: &mut [Option<(&mut u8, &[u8; 32])>]) {
+    let Some(points) = points.first_chunk::<N>() else { return };
+    for (encoded, waiting) in EdwardsPoint::compress_batch(points).iter().zip(waiting) {
+        if let Some((verdict, r)) = waiting {
+            **verdict = (encoded.0 == **r) as u8;
+        }
+    }
+}
+
+/// s and k of a signature.
+type Scalars = (Scalar, Scalar);
+
+/// The point to compare with R, if the key is kept; `None` for an s that is not canonical.
+fn point_of(memory: &Memory, signed: &Signed) -> Result<Option<EdwardsPoint>, Scalars> {
+    let slot = &memory.slots[slot_of(signed.key)];
+    // While the message is hashed.
+    prefetch(slot);
+    let Some(s) = Option::from(Scalar::from_canonical_bytes(*signed.s)) else { return Ok(None) };
+    let hash = Sha512::new().chain_update(signed.r).chain_update(signed.key).chain_update(signed.message);
+    let k = Scalar::from_bytes_mod_order_wide(&hash.finalize().into());
+    if !slot.is_kept || slot.key != *signed.key {
+        return Err((s, k));
+    }
+    Ok(Some(commitment(&s, &k, &slot.tables, &memory.base)))
+}
+
+/// By a key that is not kept, and is from now on if the signature verifies.
+fn verify_first(memory: &mut Memory, signed: &Signed, (s, k): Scalars) -> Option<()> {
+    let tables = tables_of(-CompressedEdwardsY(*signed.key).decompress()?);
+    if commitment(&s, &k, &tables, &memory.base).compress().0 != *signed.r {
         return None;
     }
-    *slot = Slot { is_kept: true, key: *key, tables };
+    memory.slots[slot_of(signed.key)] = Slot { is_kept: true, key: *signed.key, tables };
     Some(())
+}
+
+fn slot_of(key: &[u8; 32]) -> usize {
+    u16::from_le_bytes([key[0], key[1]]) as usize % SLOTS
+}
+
+fn prefetch(slot: &Slot) {
+    let lines = (slot as *const Slot).cast::<[i8; ALIGNMENT]>();
+    for line in 0..size_of::<Slot>() / ALIGNMENT {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(lines.add(line).cast()) };
+    }
 }

@@ -17,7 +17,7 @@ import { join } from 'node:path'
 import { ED25519_TORSION_SUBGROUP, ed25519 } from '@noble/curves/ed25519.js'
 import fc from 'fast-check'
 import { ED25519_VECTORS } from '../../native/ed25519_vectors'
-import { loadNativeEd25519 } from '../../native/load_ed25519'
+import { loadNativeEd25519, type VerifyAll } from '../../native/load_ed25519'
 import { loadNativePoseidon } from '../../native/load_poseidon'
 import { concatBytes } from '../../protocol/bytes'
 import { verifySignature } from '../../protocol/ed25519'
@@ -29,6 +29,7 @@ import {
   poseidonOf,
   purePoseidon,
 } from '../../protocol/notes/poseidon'
+import { Random } from '../kit/random'
 
 /** Of the differential test; a million take some minutes. */
 const MUTATIONS = Number(process.env['TACIT_MUTATIONS'] ?? 5_000)
@@ -40,7 +41,14 @@ type Vector = { public_key: Uint8Array; signature: Uint8Array; message: Uint8Arr
 
 const native = loadNativeEd25519()
 /** Every processor that runs the faster library runs the other one. */
-const compiled = [native, native && loadNativeEd25519(FOLDER, AVX2_ONLY)].filter((one) => one !== undefined)
+const libraries = [native, native && loadNativeEd25519(FOLDER, AVX2_ONLY)].filter((one) => one !== undefined)
+type Verify = typeof verifySignature
+const oneByOne =
+  (verifyAll: VerifyAll): Verify =>
+  (signature, message, public_key) =>
+    verifyAll([{ signature, message, public_key }])[0]!
+const compiled = libraries.map(oneByOne)
+const fastest = native && oneByOne(native)
 if (native === undefined) console.log('compiled Ed25519 is not tried: it is built for x86-64 Linux with AVX2')
 
 const BUILT_FOR_THIS =
@@ -174,6 +182,7 @@ describe.skipIf(native === undefined)('the library', () => {
       ),
     })
     let accepted = 0
+    const judged: Vector[] = []
     console.log(`${MUTATIONS} mutations from seed ${SEED}`)
     fc.assert(
       fc.property(fc.nat(bases.length - 1), fc.array(edit, { maxLength: 2 }), (base, edits) => {
@@ -193,12 +202,45 @@ describe.skipIf(native === undefined)('the library', () => {
         }
         const expected = verifySignature(given.signature, given.message, given.public_key)
         accepted += Number(expected)
+        judged.push({ ...given, holds: expected })
         for (const verify of compiled)
           expect(verify(given.signature, given.message, given.public_key)).toBe(expected)
       }),
       { numRuns: MUTATIONS, seed: SEED },
     )
     expect(accepted).toBeGreaterThan(MUTATIONS / 10)
+    const random = new Random(SEED)
+    for (let from = 0; from < judged.length; ) {
+      const some = judged.slice(from, from + 1 + random.below(40))
+      for (const verify of libraries) expect(verify(some)).toEqual(some.map(({ holds }) => holds))
+      from += some.length
+    }
+  })
+
+  test('gives each its verdict in any company: of one key, of keys that take the same place, of invalid ones', () => {
+    const valid = honest(1_200)
+    const places = Map.groupBy(valid, ({ public_key: [first, second] }) => `${first} ${second! % 16}`)
+    const rivals = [...places.values()].filter((some) => some.length > 1).flat()
+    expect(rivals.length).toBeGreaterThan(20)
+    const [one, other] = rivals as [Vector, Vector]
+    const wide = { ...one, message: new Uint8Array(100_000) }
+    const invalid: Vector[] = [
+      { ...one, message: other.message, holds: false },
+      { ...one, public_key: other.public_key, holds: false },
+      { ...one, signature: one.signature.subarray(1), holds: false },
+      { ...one, public_key: new Uint8Array(33), holds: false },
+      { ...one, signature: one.signature.with(63, 0x1f), holds: false },
+      { ...wide, holds: false },
+    ]
+    const random = new Random(SEED)
+    const drawn = () => random.pick(random.pick([valid.slice(0, 8), rivals, invalid]))
+    for (const verify of libraries) {
+      expect(verify([])).toEqual([])
+      for (let size = 1; size < 70; size++) {
+        const some = Array.from({ length: size }, drawn)
+        expect(verify(some)).toEqual(some.map(({ holds }) => holds))
+      }
+    }
   })
 
   test('gives the verdict of the platform again once it keeps the tables of a key', () => {
@@ -227,17 +269,17 @@ describe.skipIf(native === undefined)('the library', () => {
     for (let at = 0; at < by_slot.length; at += 2) {
       const [first, second] = [by_slot[at]!, by_slot[at + 1]!]
       for (const { public_key, signature, message } of [first, second, first, one])
-        expect(native!(signature, message, public_key)).toBe(true)
-      expect(native!(first.signature, first.message, second.public_key)).toBe(false)
-      expect(native!(second.signature, second.message, first.public_key)).toBe(false)
+        expect(fastest!(signature, message, public_key)).toBe(true)
+      expect(fastest!(first.signature, first.message, second.public_key)).toBe(false)
+      expect(fastest!(second.signature, second.message, first.public_key)).toBe(false)
     }
   })
 
   test('reads views into larger buffers', () => {
     for (const { public_key, signature, message } of honest(32)) {
       const all = concatBytes(Uint8Array.of(1), public_key, signature, message)
-      expect(native!(all.subarray(33, 97), all.subarray(97), all.subarray(1, 33))).toBe(true)
-      expect(native!(all.subarray(32, 96), all.subarray(97), all.subarray(1, 33))).toBe(false)
+      expect(fastest!(all.subarray(33, 97), all.subarray(97), all.subarray(1, 33))).toBe(true)
+      expect(fastest!(all.subarray(32, 96), all.subarray(97), all.subarray(1, 33))).toBe(false)
     }
   })
 

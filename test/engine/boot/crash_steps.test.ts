@@ -158,6 +158,7 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
       env: {},
       journal,
       clock: { unixMs: () => 1, monotonicMs: () => 1 },
+      arrived: () => undefined,
       barred: () => undefined,
       durable: () => undefined,
       released: () => undefined,

@@ -2,7 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { checkInstrumentRules, claimsHold } from '../../../engine/intake/context'
+import { Arrivals, verifyAtOnce } from '../../../engine/intake/arrivals'
+import { checkInstrumentRules } from '../../../engine/intake/context'
+import { LIMITS } from '../../../engine/limits'
 import { ED25519_VECTORS } from '../../../native/ed25519_vectors'
 import { toHex } from '../../../protocol/bytes'
 import { FIELD_MODULUS } from '../../../protocol/notes/poseidon'
@@ -111,19 +113,53 @@ test('a check runs the rules that need no signature and books nothing', () => {
   )
 })
 
-const claims = ED25519_VECTORS.map(({ signature, message, public_key }) => ({
-  signature,
-  body: message,
-  trading_key: public_key,
-}))
 const published = ED25519_VECTORS.map(({ holds }) => holds)
-const valid = claims.filter((_, at) => published[at])
+const valid = ED25519_VECTORS.filter(({ holds }) => holds)
+const invalid = ED25519_VECTORS.filter(({ holds }) => !holds)
+const commands = [
+  ...ED25519_VECTORS.map((one) => [one]),
+  valid,
+  ...invalid.map((one) => [...valid, one]),
+  [],
+  ...invalid.map((one) => [one, ...valid]),
+]
+const all_hold = commands.map((claims) => claims.every(({ holds }) => holds))
 
 test('a command is valid when each of its signatures is', () => {
-  expect(claims.map((claim) => claimsHold([claim]))).toEqual(published)
-  expect(claimsHold(valid)).toBe(true)
-  const invalid = claims.filter((_, at) => !published[at])
-  for (const claim of invalid) expect(claimsHold([...valid, claim])).toBe(false)
+  const verdicts: boolean[] = []
+  for (const claims of commands) verifyAtOnce(claims, (holds) => verdicts.push(holds))
+  expect(verdicts).toEqual(all_hold)
+})
+
+test('commands of one turn are judged at its end, each by its own signatures, in order', async () => {
+  const arrivals = new Arrivals()
+  const verdicts: [number, boolean][] = []
+  for (const [at, claims] of commands.entries())
+    arrivals.verify(claims, (holds) => void verdicts.push([at, holds]))
+  await Promise.resolve()
+  expect(verdicts).toEqual([])
+  await new Promise(setImmediate)
+  expect(verdicts).toEqual([...all_hold.entries()])
+})
+
+test('commands of one turn are judged earlier before what must not overtake them, and when many wait', () => {
+  const arrivals = new Arrivals()
+  const order: string[] = []
+  // What is judged may submit, which flushes again.
+  const arrive = (name: string, claims = valid) =>
+    arrivals.verify(claims, (holds) => {
+      arrivals.flush()
+      order.push(`${name} ${holds}`)
+    })
+  arrive('first')
+  arrive('second', invalid)
+  arrivals.flush()
+  expect(order).toEqual(['first true', 'second false'])
+  const many = Array.from({ length: LIMITS.verified_together_max - 1 }, () => valid[0]!)
+  arrive('many', many)
+  expect(order).toHaveLength(2)
+  arrive('one more', [invalid[0]!])
+  expect(order.slice(2)).toEqual(['many true', 'one more false'])
 })
 
 test('where no library is built for the machine, the platform verifies', () => {
@@ -132,9 +168,9 @@ test('where no library is built for the machine, the platform verifies', () => {
     Object.defineProperty(process, 'arch', { value: 'arm64' })
     const { loadNativeEd25519 } = await import('${folder}/native/load_ed25519')
     const { ED25519_VECTORS } = await import('${folder}/native/ed25519_vectors')
-    const { claimsHold } = await import('${folder}/engine/intake/context')
-    const verdicts = ED25519_VECTORS.map(({ signature, message, public_key }) =>
-      claimsHold([{ signature, body: message, trading_key: public_key }]))
+    const { verifyAtOnce } = await import('${folder}/engine/intake/arrivals')
+    const verdicts = []
+    for (const vector of ED25519_VECTORS) verifyAtOnce([vector], (holds) => verdicts.push(holds))
     console.log(JSON.stringify({ compiled: loadNativeEd25519() !== undefined, verdicts }))`
   const { stdout } = Bun.spawnSync([process.execPath, '-e', script])
   expect(JSON.parse(stdout.toString())).toEqual({ compiled: false, verdicts: published })

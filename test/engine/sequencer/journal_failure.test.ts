@@ -58,6 +58,7 @@ function hangingSequencer() {
       append: () => new Promise(() => {}),
       signAs: () => undefined,
     },
+    arrived: () => undefined,
     barred: () => undefined,
     clock: { unixMs: () => 1, monotonicMs: () => 1 },
     durable: () => {},
