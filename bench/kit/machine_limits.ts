@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { VerifyAll } from '../../native/load_ed25519'
 import { verifySignature } from '../../protocol/ed25519'
-import { named, pairNamed } from '../venue/bench_config'
+import { KEYS, named, pairNamed } from '../venue/bench_config'
 import { median } from './figures'
 
 type VerifyLimit = {
@@ -17,11 +17,11 @@ type VerifyLimit = {
 const onePlatform: VerifyAll = ([one]) => [verifySignature(one!.signature, one!.message, one!.public_key)]
 
 /**
- * The strict check of 224-byte bodies, as those of orders, by many keys on one thread; default: the platform's.
+ * The strict check of 224-byte bodies, as those of orders, by as many keys as the orders of `place` have, on one thread; default: the platform's.
  * @param together signatures of one call
  */
 export function verifyLimit(verify = onePlatform, together = 1): VerifyLimit {
-  const signed = Array.from({ length: 256 }, (_, at) => {
+  const signed = Array.from({ length: KEYS }, (_, at) => {
     const pair = pairNamed(`limit ${at}`)
     const message = new Uint8Array(224).fill(at)
     return { message, public_key: pair.public_key, signature: pair.sign(message) }
@@ -33,16 +33,16 @@ export function verifyLimit(verify = onePlatform, together = 1): VerifyLimit {
       if (!verdicts.every(Boolean)) throw new Error('a signature did not verify')
     }
   }
-  check(512)
+  check(KEYS)
   const rates: number[] = []
   const costs: number[] = []
   for (let round = 0; round < 8; round++) {
     const cpu = process.cpuUsage()
     const started = performance.now()
-    check(512)
+    check(KEYS)
     const { user, system } = process.cpuUsage(cpu)
-    rates.push(512 * (1_000 / (performance.now() - started)))
-    costs.push((user + system) / 512)
+    rates.push(KEYS * (1_000 / (performance.now() - started)))
+    costs.push((user + system) / KEYS)
   }
   return { per_second: median(rates), cpu_us: median(costs) }
 }

@@ -2,7 +2,7 @@
 //! The caller has checked the strict rule before: a canonical key, neither key nor R of small order.
 //!
 //! A signature (R, s) by key A of a message with hash k verifies if R = sB - kA, which dalek computes by 256 doublings. Here
-//! k and s are cut into parts of 32 digits, with tables of A, 2^32 A, ... 2^224 A for k and of B for s, so 32 doublings
+//! k and s are cut into parts of 64 digits, with tables of A, 2^64 A, 2^128 A and 2^192 A for k and of B for s, so 64 doublings
 //! give the same point, also for a key with a part of small order: the parts of k add up to k as integers. Each signature is
 //! judged by its own point; several are only encoded together, because one inversion serves them all.
 
@@ -24,10 +24,12 @@ use curve25519_dalek::window::{NafLookupTable5, NafLookupTable8};
 use sha2::{Digest, Sha512};
 use vector::edwards::{CachedPoint, ExtendedPoint};
 
-/// Keys kept: the first two bytes of a key name its slot, and the newest key has it.
-const SLOTS: usize = 4_096;
+/// The first two bytes of a key name the set that keeps it, in the place of the key that was used least lately.
+const SETS: usize = 1_024;
+/// Keys that a set keeps.
+const WAYS: usize = 8;
 /// Of a scalar's 256 digits.
-const PARTS: usize = 8;
+const PARTS: usize = 4;
 const DIGITS: usize = 256 / PARTS;
 /// Points that are encoded together.
 const TOGETHER: usize = 16;
@@ -39,15 +41,18 @@ type Tables<T> = [T; PARTS];
 type KeyTables = Tables<NafLookupTable5<CachedPoint>>;
 type BaseTables = Tables<NafLookupTable8<CachedPoint>>;
 
-struct Slot {
-    is_kept: bool,
-    key: [u8; 32],
-    tables: KeyTables,
+struct Set {
+    keys: [[u8; 32]; WAYS],
+    /// The number of the signature that used each last; 0 where no key is kept.
+    used: [u64; WAYS],
+    tables: [KeyTables; WAYS],
 }
 
 struct Memory {
     base: BaseTables,
-    slots: [Slot; SLOTS],
+    /// Signatures so far.
+    count: u64,
+    sets: [Set; SETS],
 }
 
 /// Ends the process: a bound that is checked and never crossed was crossed.
@@ -187,17 +192,22 @@ fn decide<const N: usize>(points: &[EdwardsPoint], waiting: &mut [Option<(&mut u
 type Scalars = (Scalar, Scalar);
 
 /// The point to compare with R, if the key is kept; `None` for an s that is not canonical.
-fn point_of(memory: &Memory, signed: &Signed) -> Result<Option<EdwardsPoint>, Scalars> {
-    let slot = &memory.slots[slot_of(signed.key)];
-    // While the message is hashed.
-    prefetch(slot);
+fn point_of(memory: &mut Memory, signed: &Signed) -> Result<Option<EdwardsPoint>, Scalars> {
+    memory.count += 1;
+    let count = memory.count;
+    let set = &mut memory.sets[set_of(signed.key)];
+    let kept = (0..WAYS).find(|&way| set.used[way] != 0 && set.keys[way] == *signed.key);
+    if let Some(way) = kept {
+        set.used[way] = count;
+        // While the message is hashed.
+        prefetch(&set.tables[way]);
+    }
     let Some(s) = Option::from(Scalar::from_canonical_bytes(*signed.s)) else { return Ok(None) };
     let hash = Sha512::new().chain_update(signed.r).chain_update(signed.key).chain_update(signed.message);
     let k = Scalar::from_bytes_mod_order_wide(&hash.finalize().into());
-    if !slot.is_kept || slot.key != *signed.key {
-        return Err((s, k));
-    }
-    Ok(Some(commitment(&s, &k, &slot.tables, &memory.base)))
+    let Some(way) = kept else { return Err((s, k)) };
+    let tables = &memory.sets[set_of(signed.key)].tables[way];
+    Ok(Some(commitment(&s, &k, tables, &memory.base)))
 }
 
 /// By a key that is not kept, and is from now on if the signature verifies.
@@ -206,17 +216,19 @@ fn verify_first(memory: &mut Memory, signed: &Signed, (s, k): Scalars) -> Option
     if commitment(&s, &k, &tables, &memory.base).compress().0 != *signed.r {
         return None;
     }
-    memory.slots[slot_of(signed.key)] = Slot { is_kept: true, key: *signed.key, tables };
+    let set = &mut memory.sets[set_of(signed.key)];
+    let way = (0..WAYS).min_by_key(|&way| set.used[way])?;
+    (set.keys[way], set.used[way], set.tables[way]) = (*signed.key, memory.count, tables);
     Some(())
 }
 
-fn slot_of(key: &[u8; 32]) -> usize {
-    u16::from_le_bytes([key[0], key[1]]) as usize % SLOTS
+fn set_of(key: &[u8; 32]) -> usize {
+    u16::from_le_bytes([key[0], key[1]]) as usize % SETS
 }
 
-fn prefetch(slot: &Slot) {
-    let lines = (slot as *const Slot).cast::<[i8; ALIGNMENT]>();
-    for line in 0..size_of::<Slot>() / ALIGNMENT {
+fn prefetch(tables: &KeyTables) {
+    let lines = (tables as *const KeyTables).cast::<[i8; ALIGNMENT]>();
+    for line in 0..size_of::<KeyTables>() / ALIGNMENT {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(lines.add(line).cast()) };
     }
 }
