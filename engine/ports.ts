@@ -47,9 +47,9 @@ export interface ChainPort {
   /**
    * A quorum's view of config at confirmed since `openEpoch`. `age_ms` is the age of the newest view in which epoch and boot
    * nonce are this instance's, from its request and less the lag of its answer; infinite without one. `covered_seq` is the
-   * position there, 0 for one that is not of the own journal.
+   * position there, 0 for one that is not of the own journal; `restore_announced` that a restore is, in this epoch.
    */
-  lease(): { age_ms: number; covered_seq: JournalSeq }
+  lease(): { age_ms: number; covered_seq: JournalSeq; restore_announced: boolean }
   /**
    * `reasons` are names of `SETTLEMENT_REASONS` and, for each provider under alarm, `PROVIDER_REASON: HOST`; `overdue` if
    * one of them makes the venue not ready.

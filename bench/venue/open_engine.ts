@@ -212,7 +212,7 @@ class QuietChain implements ChainPort {
     return { slot: this.kept.slot, lag_ms: 0, slot_ms: this.slot_ms, unix_ms: Date.now() }
   }
   lease() {
-    return { age_ms: 0, covered_seq: this.kept.journal_seq }
+    return { age_ms: 0, covered_seq: this.kept.journal_seq, restore_announced: false }
   }
   health(): ReturnType<ChainPort['health']> {
     return { settlement: 'wired', reasons: [], overdue: false }

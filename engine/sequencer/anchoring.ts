@@ -31,6 +31,10 @@ export class Anchoring {
     return this.chain.lease().covered_seq
   }
 
+  isRestoreAnnounced(): boolean {
+    return this.chain.lease().restore_announced
+  }
+
   isDirty(): boolean {
     return this.oldest() !== undefined
   }

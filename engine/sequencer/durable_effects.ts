@@ -88,7 +88,7 @@ export function applyDurable(parts: DurableParts, entry: Entry): void {
   showDurable(parts, { seq, command, events: outcome.events })
   for (let at = 1; at < records.length; at++) parts.history.record(seq + at, [])
   applyKind(parts, entry)
-  if (isWorthAnchoring(entry)) parts.anchoring.dirty(seq + records.length - 1)
+  if (isWorthAnchoring(entry) || voidsRestore(parts, entry)) parts.anchoring.dirty(seq + records.length - 1)
 }
 
 function applyKind(parts: DurableParts, { command, seq, outcome }: Entry): void {
@@ -125,4 +125,12 @@ const NOT_WORTH: readonly CommandKind[] = [
 function isWorthAnchoring({ command, outcome }: Entry): boolean {
   if (outcome.events.length > 0) return true
   return !NOT_WORTH.includes(command.kind)
+}
+
+/**
+ * A new journal may not begin over one in use, and an announced restore ends with the next position of this one. Not where
+ * the venue is to be restored because its notes are not those of the chain.
+ */
+function voidsRestore({ anchoring, state }: DurableParts, { command }: Entry): boolean {
+  return command.kind === 'slot' && state.halted !== 'root_mismatch' && anchoring.isRestoreAnnounced()
 }

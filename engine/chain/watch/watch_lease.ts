@@ -7,9 +7,9 @@ import type { ChainClient } from '../client/chain_client'
 import { readConfigAndClock } from '../client/read_vault'
 
 type Own = { epoch: number; boot_nonce: Uint8Array }
-/** The view of one provider: since when its newest answer holds, if it shows the own epoch, position and time. */
-type Shown = { as_of_ms: number; seq: number; unix_s: number }
-const NOTHING: Shown = { as_of_ms: Number.NEGATIVE_INFINITY, seq: 0, unix_s: 0 }
+/** The view of one provider: since when its newest answer holds, if it shows the own epoch, position, time, and announced restores. */
+type Shown = { as_of_ms: number; seq: number; unix_s: number; restores: number }
+const NOTHING: Shown = { as_of_ms: Number.NEGATIVE_INFINITY, seq: 0, unix_s: 0, restores: 0 }
 
 export class LeaseWatch {
   #own: Own | undefined
@@ -45,7 +45,8 @@ export class LeaseWatch {
     const { rpc, view } = this.client
     const as_of_ms = rpc.reached(this.#shown.map((one) => one.as_of_ms))!
     const covered_seq = rpc.reached(this.#shown.map(({ seq }) => seq))!
-    return { age_ms: view.options.monotonicMs() - as_of_ms, covered_seq }
+    const restores = rpc.reached(this.#shown.map((one) => one.restores))!
+    return { age_ms: view.options.monotonicMs() - as_of_ms, covered_seq, restore_announced: restores > 0 }
   }
 
   /** Polls every provider until the pool closes; resolves then. */
@@ -81,7 +82,8 @@ export class LeaseWatch {
     const is_own = own?.epoch === config.epoch && equalBytes(own.boot_nonce, config.boot_nonce)
     const lag_ms = Math.max(0, view.agreed('confirmed') - slot) * view.slotMs()
     const as_of_ms = is_own ? asked_ms - lag_ms : Number.NEGATIVE_INFINITY
-    this.#shown[at] = { as_of_ms, seq: this.#isOwnPosition(config) ? config.journal_seq : 0, unix_s }
+    const restores = is_own && config.pending_restore_at_s > 0 ? 1 : 0
+    this.#shown[at] = { as_of_ms, seq: this.#isOwnPosition(config) ? config.journal_seq : 0, unix_s, restores }
     view.showClock(this.#shown.map((one) => one.unix_s))
   }
 

@@ -101,7 +101,7 @@ test('while settlements carry the head there is no other anchor; records that th
 test('a position that is shown once and disproved later covers nothing for long', async () => {
   let [shown, sent, now_ms] = [500, 0, 0]
   const chain = {
-    lease: () => ({ age_ms: 0, covered_seq: shown }),
+    lease: () => ({ age_ms: 0, covered_seq: shown, restore_announced: false }),
     anchor: async () => {
       sent += 1
     },
@@ -122,7 +122,10 @@ test('a position that is shown once and disproved later covers nothing for long'
 
 test('records of one moment after another do not make the oldest of them younger', () => {
   let now_ms = 0
-  const chain = { lease: () => ({ age_ms: 0, covered_seq: 0 }), anchor: async () => undefined }
+  const chain = {
+    lease: () => ({ age_ms: 0, covered_seq: 0, restore_announced: false }),
+    anchor: async () => undefined,
+  }
   const head = () => ({ seq: 500, head: new Uint8Array(32) })
   const anchoring = new Anchoring(chain, head, () => now_ms, 30_000)
   for (; now_ms <= 30_000; now_ms += LIMITS.anchor_mark_ms - 1) anchoring.dirty(now_ms + 1)
@@ -148,4 +151,30 @@ test('a record that nothing covers ends acknowledgements, with the reason, until
   // No slot came for as long.
   for (let slots = 0; slots <= open.config.reopen_slots; slots++) await open.chain.tick(1)
   expect(ready()).toMatchObject({ ready: true })
+})
+
+test('an announced restore makes the next slot worth an anchor, unless the venue is to be restored', async () => {
+  const { anchoring, sequencer } = open.engine
+  const { ledger } = site
+  await anchoring.now()
+  const { config } = ledger
+  const restore = { action: 'authorize_restore', effective_unix_s: 1, value: '1' } as const
+  ledger.config = { ...config, pending: [restore] }
+  const dirtyBehindASlot = async () => {
+    await open.chain.tick(1)
+    await sequencer.durable()
+    return anchoring.isDirty()
+  }
+  await sequencer.submit({ kind: 'halted', reason: 'root_mismatch' })
+  await anchoring.now()
+  expect(await dirtyBehindASlot()).toBe(false)
+  await sequencer.submit({ kind: 'resumed' })
+  await sequencer.submit({ kind: 'halted', reason: 'vault_paused' })
+  await anchoring.now()
+  expect(await dirtyBehindASlot()).toBe(true)
+  await sequencer.submit({ kind: 'resumed' })
+  await anchoring.now()
+  // The anchor made it void.
+  ledger.config = { ...ledger.config, pending: [] }
+  expect(await dirtyBehindASlot()).toBe(false)
 })

@@ -154,7 +154,9 @@ export class MemoryChain implements ChainPort {
     return { slot: this.ledger.slot, lag_ms: this.lag_ms, slot_ms: 400, unix_ms: this.ledger.unixMs() }
   }
   lease() {
-    return { age_ms: this.lease_age_ms, covered_seq: this.ledger.config.journal_seq }
+    const { journal_seq, pending } = this.ledger.config
+    const restore_announced = pending.some(({ action }) => action === 'authorize_restore')
+    return { age_ms: this.lease_age_ms, covered_seq: journal_seq, restore_announced }
   }
   health() {
     return this.health_now
