@@ -46,8 +46,6 @@ export type EngineConfig = {
   commit_ms: number
   /** Slots without new orders after the chain stalled. */
   reopen_slots: number
-  /** Lets an empty journal start from the chain, if the admin has announced a restore there. */
-  restore_from_chain?: boolean
   /** The log that several nodes share; absent for a venue on one machine. */
   cluster?: ClusterConfig
 }

@@ -393,8 +393,9 @@ const isFinal = ({ status, fills }: Order): boolean =>
   fills.every(({ stage }) => stage === 'finalized' || stage === 'voided')
 
 /**
- * Forwards every event after the last one that was taken. After a lost answer a receiver gets an event twice: the same
- * `seq` marks it. None is left out; a venue that was restored from the chain begins again at 1.
+ * Forwards every event after the last one that was taken. After a lost answer a receiver gets an event twice: `seq` and the
+ * header `tacit-generation` mark it. None is left out; a venue that was restored from the chain begins again at 1, in the next
+ * generation.
  * @throws InputFault, NotWritten, VenueProblem
  */
 async function forward(call: Call, session: Session, url: string): Promise<void> {
@@ -406,7 +407,7 @@ async function forward(call: Call, session: Session, url: string): Promise<void>
     const { items } = await session.client.events({ after, limit: 100 })
     if (items.length === 0) return
     for (const event of items) {
-      await post(url, event)
+      await post(url, event, generation)
       after = event.seq
       writeWhole(path, `${after} ${generation}\n`, 0o600)
     }
@@ -421,11 +422,11 @@ function positionIn(path: string, generation: number): number {
   return Number(of) === generation ? Number(seq) : 0
 }
 
-async function post(url: string, event: AccountEvent): Promise<void> {
+async function post(url: string, event: AccountEvent, generation: number): Promise<void> {
   const body = JSON.stringify(event)
   for (let wait_ms = STREAM_RETRY_FIRST_MS; ; wait_ms = Math.min(2 * wait_ms, STREAM_RETRY_MAX_MS)) {
     try {
-      const headers = { 'content-type': 'application/json' }
+      const headers = { 'content-type': 'application/json', 'tacit-generation': `${generation}` }
       const signal = AbortSignal.timeout(FORWARD_ANSWER_MS)
       const { ok, status } = await fetch(url, { method: 'POST', headers, body, signal, redirect: 'error' })
       if (ok) return

@@ -1,7 +1,6 @@
 /** Restores the hashing worker's trees from the journal, and a lost journal from the chain (settlement.md "Rollback"). */
 import { equalBytes } from '../../protocol/bytes'
 import type { CommandBody } from '../commands'
-import type { EngineConfig } from '../config'
 import type { Journal } from '../journal/contract'
 import { LIMITS } from '../limits'
 import { type Past, rowAt, spentBatches } from '../machine/state/past'
@@ -34,17 +33,12 @@ export async function restoreTrees(state: State, past: Past, hash: HashPort): Pr
 }
 
 /**
- * Whether this boot restores a lost journal from the chain: the setting asks for it, the admin has announced it on chain, and
- * this journal contains only boot records. Spent notes come from the vault's events, live notes from their owners' openings,
- * and the book starts empty.
+ * Whether this boot restores a lost journal from the chain: the admin has announced it there, and this journal contains only
+ * boot records. Spent notes come from the vault's events, live notes from their owners' openings, and the book starts empty.
  */
-export async function isRestore(
-  config: EngineConfig,
-  vault: VaultConfig,
-  journal: Journal,
-): Promise<boolean> {
+export async function isRestore(vault: VaultConfig, journal: Journal): Promise<boolean> {
   const announced = vault.pending.some(({ action }) => action === 'authorize_restore')
-  return config.restore_from_chain === true && announced && (await isUnused(journal))
+  return announced && (await isUnused(journal))
 }
 
 /**

@@ -43,8 +43,6 @@ export type NodeStatus = {
 export class LocalCluster {
   private readonly nodes: Map<number, Node>
   private stopped = false
-  /** Further settings of each node, from its next start on. */
-  readonly settings: Record<string, string> = {}
 
   private constructor(
     readonly dir: string,
@@ -119,7 +117,6 @@ export class LocalCluster {
         TACIT_ETCD_CA: der(ca, 'CERTIFICATE'),
         TACIT_ETCD_CERT: der(cert, 'CERTIFICATE'),
         TACIT_ETCD_KEY: der(key, 'PRIVATE KEY'),
-        ...this.settings,
       },
       stdin: 'ignore',
       stdout: log,

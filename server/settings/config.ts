@@ -95,7 +95,6 @@ function configOf(read: Settings): Config {
       anchor_max_ms: read.TACIT_ANCHOR_MAX_MS,
       commit_ms: read.TACIT_COMMIT_MS,
       reopen_slots: read.TACIT_REOPEN_SLOTS,
-      restore_from_chain: read.TACIT_RESTORE_FROM_CHAIN,
       ...clusterConfig(read),
     },
   }

@@ -205,11 +205,6 @@ const ROWS = {
     fallback: String(LIMITS.reopen_slots),
     read: integer(1, LIMITS.reopen_slots_max),
   },
-  TACIT_RESTORE_FROM_CHAIN: {
-    meaning: '`on` lets an empty folder begin from the chain alone, once the admin has announced it there.',
-    fallback: 'off',
-    read: oneOf({ on: true, off: false }),
-  },
   TACIT_ETCD_URLS: {
     meaning:
       'Members of etcd, over which several nodes share one log; separated by commas. Empty: one machine.',

@@ -18,7 +18,7 @@ let etcd: EtcdCluster
 let trading: EmbeddedTrading
 
 const restoring = () => {
-  return { cluster: { endpoints: etcd.endpoints, tls: etcd.tls }, restore_from_chain: true }
+  return { cluster: { endpoints: etcd.endpoints, tls: etcd.tls } }
 }
 const dirOf = (node: number) => join(trading.site.dir, `node-${node}`)
 const openOn = (node: number) => trading.site.openVenue(dirOf(node), restoring())

@@ -96,7 +96,6 @@ describe.skipIf(ETCD === undefined)('three processes on empty disks', () => {
 
       await loseEverything()
       chain.warpTime(await announceRestore(chain))
-      cluster.settings['TACIT_RESTORE_FROM_CHAIN'] = 'on'
       for (const number of NODES) cluster.start(number)
       const first = await cluster.serving()
       const others = NODES.filter((one) => one !== first)

@@ -202,7 +202,7 @@ test('a fabricated deposit is never paid; the truth stops the venue, and a resto
 
   site.chain.warpTime(await announceRestore(site.chain))
   site.chain.advance(1)
-  await site.openVenue(join(site.dir, 'restored'), { restore_from_chain: true })
+  await site.openVenue(join(site.dir, 'restored'))
   expect(site.venue.status()).toMatchObject({ ready: true })
   await site.issue('alice')
   const { seed, key, trading_key } = world.alice

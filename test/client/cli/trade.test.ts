@@ -155,6 +155,7 @@ test('events are forwarded in order until they are taken, and go on from there',
     port: 0,
     async fetch(request) {
       if (refusals-- > 0) return new Response('', { status: 503 })
+      expect(request.headers.get('tacit-generation')).toBe('0')
       taken.push((await request.json()).seq)
       return new Response('')
     },

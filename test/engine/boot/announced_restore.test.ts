@@ -50,7 +50,7 @@ test('a paused venue with nothing to store makes it void, and no folder begins a
   expect((await readVault()).journal_seq).toBeGreaterThan(journal_seq)
   await site.venue.close()
   site.chain.warpTime(wait_s)
-  await site.openVenue(join(site.dir, 'empty'), { restore_from_chain: true })
+  await site.openVenue(join(site.dir, 'empty'))
   expect(site.venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
   expect(site.venue.status().reasons.join()).toContain('rolled_back')
 }, 120_000)

@@ -26,7 +26,7 @@ import { recordsOf } from '../journal/folder'
 const world = new EmbeddedTrading()
 const { site } = world
 const { restore_batches_per_command_max } = LIMITS
-const RESTORE = { restore_from_chain: true, lease_ms: 400 }
+const RESTORE = { lease_ms: 400 }
 const SEGMENT_BYTES = 2 * 1024 * 1024
 /** The opening of the journal writes the last frame again, then come the boot record, one record and the failure. */
 const ONE_RECORD: DiskFaults = { write_fails_at: 4 }
@@ -84,7 +84,7 @@ async function boot(dir: string, { faults, opening, ...shown }: Death): Promise<
   let reads = 0
   chain.readConfig = async (...level) => later(await readNow(...level), ++reads, vault)
   const loaded = await loadState(config, ports, vault, { segment_bytes: SEGMENT_BYTES, ...failing(faults) })
-  const restores = await isRestore(config, vault, loaded.journal)
+  const restores = await isRestore(vault, loaded.journal)
   const first = restores ? restoredConfig(vault) : vault
   const all = { ...ports, fatal: () => undefined }
   const engine = assemble(config, all, loaded, { config: first, mints }, testAccounts)
@@ -228,7 +228,7 @@ test('a restore that dies at any step is continued by the next boot', async () =
   await journalsPast(disk, before)
   expect(await boot(disk, {})).toMatchObject({ end: 'serves', restores: false, generation: 1 })
 
-  const venue = await site.openVenue(disk, { restore_from_chain: true })
+  const venue = await site.openVenue(disk)
   while (!venue.status().ready) await soon()
   expect((await venue.transparency()).settlement).toMatchObject({ generation: 1, last_batch: 2 })
   for (const account_id of ['alice', 'bob']) await site.issue(account_id)

@@ -55,11 +55,11 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
   await site.venue.close()
 
   const empty = join(site.dir, 'empty')
-  await site.openVenue(empty, { restore_from_chain: true })
+  await site.openVenue(empty)
   expect(site.venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
   await site.venue.close()
   const wait_s = await announceRestore(site.chain)
-  const early = await site.openVenue(empty, { restore_from_chain: true }).then(
+  const early = await site.openVenue(empty).then(
     () => 'opened',
     (error: Error) => error.message,
   )
@@ -68,7 +68,7 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
 
   site.chain.warpTime(wait_s)
   const restored = join(site.dir, 'restored')
-  const venue = await site.openVenue(restored, { restore_from_chain: true })
+  const venue = await site.openVenue(restored)
   expect(venue.status()).toMatchObject({ ready: true, matching: 'running' })
   expect(venue.identity()).toMatchObject({ generation: 1, epoch: 2 })
   const { settlement, admin } = await venue.transparency()
@@ -98,7 +98,7 @@ test('restored from chain alone: notes open, spent ones stay spent, old bodies a
 
   await venue.close()
   // Providers that still show the venue of before are waited for.
-  const parts = await site.parts(restored, { restore_from_chain: true })
+  const parts = await site.parts(restored)
   const { chain } = parts.ports
   const readNow = chain.readConfig.bind(chain)
   let lates = 2

@@ -209,7 +209,7 @@ export class ChainWorld implements World {
       program_id: chain.program,
       slot_ms: 400,
       engine: {
-        ...{ ...engine, ...termsOf(engine), restore_from_chain: this.is_lost },
+        ...{ ...engine, ...termsOf(engine) },
         ...(this.nodes === 1 ? {} : { cluster }),
       },
     }
