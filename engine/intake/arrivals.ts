@@ -41,7 +41,7 @@ export class Arrivals {
     if (this.count >= LIMITS.verified_together_max) this.flush()
   }
 
-  /** Verifies what waits. Whatever must not overtake a command that arrived before it calls this first. */
+  /** Verifies what waits. A command that must not overtake those that arrived before it is submitted behind this. */
   readonly flush = (): void => {
     const { waiting } = this
     if (waiting.length === 0) return

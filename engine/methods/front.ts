@@ -9,7 +9,6 @@ import { venueOf } from '../boot/check_chain'
 import type { Loaded } from '../boot/load_state'
 import type { ClusterNode } from '../cluster/cluster_node'
 import type { EngineConfig } from '../config'
-import { verifyAtOnce } from '../intake/arrivals'
 import type { KnownNotes } from '../intake/context'
 import { checkOrder, intakeCredential, intakeRebind } from '../intake/requests'
 import { LIMITS } from '../limits'
@@ -305,14 +304,13 @@ function commandsOf(
   const { known } = replica
   const intake = openIntake(config, known, chain, first.config.generation)
   const writesAt = (seq: JournalSeq, judged: number | undefined) =>
-    // In this turn: what it is judged by is of this turn.
-    new Writes(intake, verifyAtOnce, async ({ command, body_and_signature: signed, answers }) => {
+    new Writes(intake, async ({ command, body_and_signature: signed, answers }) => {
       const caller: Caller = { account_id: command.account_id, access: 'trade' }
       const bytes = bytesOf(command)
       const passed = { kind: 'command', seq, access: 'trade', command: bytes, signed, answers } as const
       return (await passing.of(caller, passed, judged)).value
     })
-  /** In the turn in which the caller's token was verified. */
+  /** In the turn in which the caller's token was verified; so is the signature. */
   const inTurn = <T>(
     account_id: string,
     commitments: readonly Uint8Array[],

@@ -145,7 +145,7 @@ test('commands of one turn are judged at its end, each by its own signatures, in
 test('commands of one turn are judged earlier before what must not overtake them, and when many wait', () => {
   const arrivals = new Arrivals()
   const order: string[] = []
-  // What is judged may submit, which flushes again.
+  // A judged command is submitted, which flushes again.
   const arrive = (name: string, claims = valid) =>
     arrivals.verify(claims, (holds) => {
       arrivals.flush()
