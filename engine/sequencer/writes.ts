@@ -6,7 +6,7 @@ import type * as wire from '../../protocol/wire/trading'
 import type { Parsed } from '../../protocol/wire/values'
 import type { CancelAllFields, CancelFields, CommandBody } from '../commands'
 import type { EngineConfig } from '../config'
-import type { Arrivals, VerifyClaims } from '../intake/arrivals'
+import { type Arrivals, type VerifyClaims, verifyAtOnce } from '../intake/arrivals'
 import { type Intake, intakeOf, type KnownNotes, type Signed } from '../intake/context'
 import {
   intakeCancel,
@@ -47,8 +47,8 @@ type Write = 'place' | 'cancel' | 'modify' | 'cancelAll' | 'deadMan' | 'withdraw
 export class Writes implements Pick<Venue, Write> {
   constructor(
     private readonly intake: Intake,
-    private readonly verifyClaims: VerifyClaims,
     private readonly take: (verified: Verified) => Promise<object>,
+    private readonly verifyClaims: VerifyClaims = verifyAtOnce,
   ) {}
 
   place(account_id: string, request: Parsed<typeof wire.PlaceRequest>, origin?: string) {
@@ -222,9 +222,6 @@ export function openIntake(
 /** @param parts that a command reaches after intake and signatures */
 export function openWrites(intake: Intake, arrivals: Arrivals, parts: Omit<SequenceParts, 'receipts'>) {
   const sequencing = new Sequencing({ ...parts, receipts: new ReceiptCache(randomHashSeed()) })
-  return {
-    intake,
-    sequencing,
-    writes: new Writes(intake, arrivals.verify, (verified) => sequencing.take(verified)),
-  }
+  const writes = new Writes(intake, (verified) => sequencing.take(verified), arrivals.verify)
+  return { intake, sequencing, writes }
 }

@@ -7,7 +7,7 @@ import type { ChainClient } from '../client/chain_client'
 import { readConfigAndClock } from '../client/read_vault'
 
 type Own = { epoch: number; boot_nonce: Uint8Array }
-/** The view of one provider: since when its newest answer holds, if it shows the own epoch, position, time, and announced restores. */
+/** The view of one provider: since when its newest answer holds for the own epoch; position, time, announced restores. */
 type Shown = { as_of_ms: number; seq: number; unix_s: number; restores: number }
 const NOTHING: Shown = { as_of_ms: Number.NEGATIVE_INFINITY, seq: 0, unix_s: 0, restores: 0 }
 

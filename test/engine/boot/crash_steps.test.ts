@@ -121,6 +121,17 @@ async function openOn(faults: DiskFaults, options: JournalOptions): Promise<Jour
   }
 }
 
+/** The ports of a sequencer without the rest of a venue. */
+const ALONE = {
+  env: {},
+  clock: { unixMs: () => 1, monotonicMs: () => 1 },
+  arrived: () => undefined,
+  barred: () => undefined,
+  durable: () => undefined,
+  released: () => undefined,
+  fatal: () => undefined,
+}
+
 /** One life: boot, service, close, with a death on the way unless it reaches the end. */
 async function live(dir: string, vault: Vault, promised: Promised): Promise<void> {
   const { random, keys } = vault
@@ -153,17 +164,7 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
       for (const record of records) replayer.apply(record)
     expect(checkState(vault_config, state)).toBeUndefined()
     expect(state.settlement.queue_capacity).toBeGreaterThanOrEqual(promised.capacity)
-    const sequencer = new Sequencer({
-      state,
-      env: {},
-      journal,
-      clock: { unixMs: () => 1, monotonicMs: () => 1 },
-      arrived: () => undefined,
-      barred: () => undefined,
-      durable: () => undefined,
-      released: () => undefined,
-      fatal: () => undefined,
-    })
+    const sequencer = new Sequencer({ ...ALONE, state, journal })
     const { genesis_hash, program_id, config_account } = vault.ledger
     const venue = venueId({ genesis_hash, program_id, config_account, generation: 0 })
     const config = { compose_hash: '00'.repeat(32) }
