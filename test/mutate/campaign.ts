@@ -2,7 +2,6 @@
 
 import { appendFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openGraph } from '../../tools/check/module_graph'
 import { TreeCopy } from '../kit/copy_tree'
 import { Random } from '../kit/random'
 import { said } from '../kit/said'
@@ -12,12 +11,8 @@ import { parses, planted, type Site, sitesIn } from './sites'
 export type Area = {
   /** Files and folders in which faults are planted. */
   readonly sources: readonly string[]
-  /** Tests and folders of tests, the cheapest first. */
+  /** Tests and folders of tests. */
   readonly tests: readonly string[]
-  /** Tests that run only when the others notice nothing; folders of `tests` may hold them. */
-  readonly slow: readonly string[]
-  /** For each of the two groups, several times its duration on an idle machine. */
-  readonly limit_s: number
 }
 
 /** `gone`: the source has changed since the sample was drawn. */
@@ -39,10 +34,34 @@ export const sourcesOf = (root: string, { sources }: Area): string[] =>
   sources.flatMap((path) => filesIn(root, path, SOURCE))
 
 const TEST = /\.test\.ts$/
-function testsOf(root: string, { tests, slow }: Area): { quick: string[]; slow: string[] } {
-  const late = slow.flatMap((path) => filesIn(root, path, TEST))
-  const early = tests.flatMap((path) => filesIn(root, path, TEST))
-  return { quick: [...new Set(early)].filter((path) => !late.includes(path)), slow: late }
+const testsOf = (root: string, { tests }: Area): string[] => [
+  ...new Set(tests.flatMap((path) => filesIn(root, path, TEST))),
+]
+
+/** A test without a fault: how long it runs, and the lines that it executes on the main thread of its own process. */
+type Measured = { readonly test: string; readonly seconds: number; readonly lines: ReadonlySet<string> }
+
+/** Faults are judged first by tests of about this duration, then by the type checker, then by the others. */
+const FIRST_TESTS_S = 20
+/** Of each fault's tests, times their duration without it. */
+const PATIENCE = 8
+
+/** Those that execute the line first, the quickest first: worker threads and further processes may execute it, too. */
+function inOrder(measured: readonly Measured[], { file, line }: Site): Measured[] {
+  const executes = ({ lines }: Measured) => (lines.has(`${file}:${line}`) ? 0 : 1)
+  return measured.toSorted((a, b) => executes(a) - executes(b) || a.seconds - b.seconds)
+}
+
+/** Reads a report of coverage (lcov). */
+function executedLines(report: string): Set<string> {
+  const lines = new Set<string>()
+  let file = ''
+  for (const row of report.split('\n')) {
+    if (row.startsWith('SF:')) file = row.slice(3)
+    const [, line, count] = /^DA:(\d+),(\d+)/.exec(row) ?? []
+    if (count !== undefined && count !== '0') lines.add(`${file}:${line}`)
+  }
+  return lines
 }
 
 /** The same seed draws the same faults from the same sources. */
@@ -56,24 +75,6 @@ function drawFaults(root: string, area: Area, count: number, seed: number): Site
     if (parses(texts.get(site!.file)!, site!)) drawn.push(site!)
   }
   return drawn
-}
-
-/** Puts the tests first that import the file, then those that import an importer, and so on. */
-function nearestFirst(root: string): (tests: readonly string[], file: string) => string[] {
-  const files = readdirSync(root).flatMap((top) =>
-    top === 'node_modules' || top.startsWith('.') ? [] : filesIn(root, top, /\.ts$/),
-  )
-  const graph = openGraph(new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')])))
-  const importers = new Map<string, string[]>()
-  for (const { from, target } of [...graph.edges.values()].flat())
-    if (target !== undefined) importers.set(target, [...(importers.get(target) ?? []), from])
-  return (tests, file) => {
-    const distance = new Map([[file, 0]])
-    for (const [at, steps] of distance)
-      for (const from of importers.get(at) ?? []) if (!distance.has(from)) distance.set(from, steps + 1)
-    const of = (test: string) => distance.get(test) ?? Number.MAX_SAFE_INTEGER
-    return [...tests].sort((a, b) => of(a) - of(b))
-  }
 }
 
 export class Campaign {
@@ -111,45 +112,50 @@ export class Campaign {
 
   async run(workers: number, report: (result: Result) => void): Promise<void> {
     const open = this.sites.map((_, at) => at).filter((at) => !this.results.has(at))
-    const nearest = nearestFirst(this.root)
     const tests = testsOf(this.root, this.area)
-    const work = async (first: boolean) => {
+    const measured: Measured[] = []
+    const work = async () => {
       const copy = new TreeCopy(this.root)
       this.#copies.push(copy)
       // A fault may leave a name unused.
       for (const path of ['program/build.ts', 'native/build.ts'].map((one) => join(copy.root, one)))
         if (existsSync(path))
           writeFileSync(path, readFileSync(path, 'utf8').replace(/ *'-Dwarnings',?\n?/g, ''))
-      if (first) await this.#holdsWithout(copy, tests)
-      for (let at = open.shift(); at !== undefined && !this.#closed; at = open.shift()) {
-        const began_ms = performance.now()
-        const { file } = this.sites[at]!
-        const near = { quick: nearest(tests.quick, file), slow: nearest(tests.slow, file) }
-        const [verdict, by] = await this.#judge(copy, this.sites[at]!, near)
-        if (this.#closed) return
-        const result = { at, verdict, by, seconds: Math.round((performance.now() - began_ms) / 1000) }
-        this.results.set(at, result)
-        if (this.file !== undefined) appendFileSync(this.file, `${JSON.stringify(result)}\n`)
-        report(result)
+      for (let test = tests.shift(); test !== undefined && !this.#closed; test = tests.shift())
+        measured.push(await this.#measure(copy, test))
+      const types = await this.#types(copy)
+      if (types !== undefined && !this.#closed) throw new Error(`without a fault: ${types}`)
+      return async () => {
+        for (let at = open.shift(); at !== undefined && !this.#closed; at = open.shift()) {
+          const began_ms = performance.now()
+          const [verdict, by] = await this.#judge(copy, this.sites[at]!, inOrder(measured, this.sites[at]!))
+          if (this.#closed) return
+          const result = { at, verdict, by, seconds: Math.round((performance.now() - began_ms) / 1000) }
+          this.results.set(at, result)
+          if (this.file !== undefined) appendFileSync(this.file, `${JSON.stringify(result)}\n`)
+          report(result)
+        }
       }
     }
     if (open.length === 0) return
-    // The others begin once the tests hold without a fault.
-    const others = Array.from({ length: workers - 1 }, () => false)
-    await work(true)
-    await Promise.all(others.map(work))
+    // The first fault is planted once every test holds without one.
+    const judging = await Promise.all(Array.from({ length: workers }, work))
+    await Promise.all(judging.map((judge) => judge()))
   }
 
-  async #holdsWithout(copy: TreeCopy, tests: { quick: string[]; slow: string[] }): Promise<void> {
-    for (const group of [tests.quick, tests.slow]) {
-      const [verdict, by] = await this.#runTests(copy, group)
-      if (verdict !== 'survived') throw new Error(`without a fault: ${verdict} by ${by}`)
-    }
-    const types = await this.#types(copy)
-    if (types !== undefined) throw new Error(`without a fault: ${types}`)
+  async #measure(copy: TreeCopy, test: string): Promise<Measured> {
+    const coverage = join(copy.temporary, 'coverage')
+    const began_ms = performance.now()
+    const flags = ['--coverage', '--coverage-reporter=lcov', `--coverage-dir=${coverage}`]
+    const [verdict, by] = await this.#runTests(copy, [test], 1_200, flags)
+    if (verdict !== 'survived' && !this.#closed) throw new Error(`without a fault: ${verdict} by ${by}`)
+    const report = join(coverage, 'lcov.info')
+    const lines = executedLines(existsSync(report) ? readFileSync(report, 'utf8') : '')
+    copy.emptyTemporary()
+    return { test, seconds: (performance.now() - began_ms) / 1000, lines }
   }
 
-  async #judge(copy: TreeCopy, site: Site, tests: { quick: string[]; slow: string[] }) {
+  async #judge(copy: TreeCopy, site: Site, tests: readonly Measured[]) {
     const source = readFileSync(join(this.root, site.file), 'utf8')
     if (source.slice(site.start, site.end) !== site.was) return ['gone', ''] as const
     const path = join(copy.root, site.file)
@@ -157,29 +163,48 @@ export class Campaign {
     try {
       const rust = site.file.endsWith('.rs')
       const build = `${site.file.split('/')[0]}/build.ts`
-      if (rust && (await this.#spawn(copy, [process.execPath, build])).code !== 0)
+      if (rust && (await this.#spawn(copy, [process.execPath, build], 600)).code !== 0)
         return ['compiler', build] as const
-      const quick = await this.#runTests(copy, tests.quick)
-      if (quick[0] !== 'survived') return quick
+      let count = 1
+      for (let total_s = tests[0]?.seconds ?? 0; count < tests.length; count++) {
+        total_s += tests[count]!.seconds
+        if (total_s > FIRST_TESTS_S) break
+      }
+      const first = tests.slice(0, count)
+      const early = await this.#runAll(copy, first)
+      if (early[0] !== 'survived') return early
       const types = rust ? undefined : await this.#types(copy)
-      return types === undefined ? await this.#runTests(copy, tests.slow) : (['compiler', types] as const)
+      if (types !== undefined) return ['compiler', types] as const
+      return await this.#runAll(copy, tests.slice(first.length))
     } finally {
       writeFileSync(path, source)
     }
   }
 
+  async #runAll(copy: TreeCopy, tests: readonly Measured[]): Promise<readonly [Verdict, string]> {
+    const seconds = tests.reduce((sum, one) => sum + one.seconds, 60)
+    const names = tests.map(({ test }) => test)
+    const result = await this.#runTests(copy, names, Math.ceil(PATIENCE * seconds), [])
+    copy.emptyTemporary()
+    return result
+  }
+
   /** The first error of the type checker. */
   async #types(copy: TreeCopy): Promise<string | undefined> {
-    const { code, out } = await this.#spawn(copy, ['node_modules/.bin/tsc', '--noEmit'])
+    const { code, out } = await this.#spawn(copy, ['node_modules/.bin/tsc', '--noEmit'], 600)
     return code === 0 ? undefined : (out.split('\n')[0] ?? 'tsc')
   }
 
-  async #runTests(copy: TreeCopy, tests: readonly string[]): Promise<readonly [Verdict, string]> {
+  async #runTests(
+    copy: TreeCopy,
+    tests: readonly string[],
+    limit_s: number,
+    flags: readonly string[],
+  ): Promise<readonly [Verdict, string]> {
     if (tests.length === 0) return ['survived', '']
     const files = tests.map((path) => `./${path}`)
-    const command = [process.execPath, 'test', '--bail', '--timeout', '120000', ...files]
-    const { code, error } = await this.#spawn(copy, command)
-    copy.emptyTemporary()
+    const command = [process.execPath, 'test', '--bail', '--timeout', '120000', ...flags, ...files]
+    const { code, error } = await this.#spawn(copy, command, limit_s)
     if (code === 0) return ['survived', '']
     const failed = /^\(fail\) .*/m.exec(error)
     const begun = [...error.slice(0, failed?.index).matchAll(/^(\S+\.test\.ts):$/gm)].at(-1)?.[1] ?? 'no test'
@@ -187,9 +212,9 @@ export class Campaign {
     return ['noticed', `${begun} ${failed?.[0] ?? /^.*error.*$/m.exec(error)?.[0] ?? ''}`.slice(0, 200)]
   }
 
-  async #spawn(copy: TreeCopy, command: readonly string[]) {
+  async #spawn(copy: TreeCopy, command: readonly string[], limit_s: number) {
     // `timeout` ends the processes that a test has started, too.
-    const child = Bun.spawn(['timeout', '-k', '5', `${this.area.limit_s}`, 'nice', '-n', '19', ...command], {
+    const child = Bun.spawn(['timeout', '-k', '5', `${limit_s}`, 'nice', '-n', '19', ...command], {
       cwd: copy.root,
       env: { ...process.env, TMPDIR: copy.temporary },
       stdout: 'pipe',

@@ -6,7 +6,7 @@ import { Campaign, describe, tableOf } from './campaign'
 
 const USAGE = `usage: bun run mutate --area NAME [--count N] [--seed S] [--workers W] [--resume FILE] [--survivors]
 Plants N faults in the sources of an area, one at a time in a copy of the tree, and runs the tests of the area on each: the
-quick ones, the nearest first, then the type checker, then the slow ones. Lists the faults that nothing noticed.
+quick ones that execute the line, then the type checker, then the others. Lists the faults that nothing noticed.
   --count      default 30
   --seed       of an earlier run, to draw its faults again
   --workers    copies that run at the same time; default 1

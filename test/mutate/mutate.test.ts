@@ -16,7 +16,7 @@ const FEE = `export function feeOf(amount: number, free: number): number {
   return amount - free
 }
 `
-const AREA: Area = { sources: ['src'], tests: ['test'], slow: ['test/slow.test.ts'], limit_s: 60 }
+const AREA: Area = { sources: ['src'], tests: ['test'] }
 
 function smallTree(): string {
   const root = mkdtempSync(join(folder, 'tree-'))
@@ -26,7 +26,11 @@ function smallTree(): string {
   writeFileSync(join(root, 'src/fee.ts'), FEE)
   const head = "import { expect, test } from 'bun:test'\nimport { feeOf } from '../src/fee'\n"
   writeFileSync(join(root, 'test/fee.test.ts'), `${head}test('paid', () => expect(feeOf(9, 4)).toBe(5))\n`)
-  writeFileSync(join(root, 'test/slow.test.ts'), `${head}test('free', () => expect(feeOf(3, 4)).toBe(0))\n`)
+  // Executes nothing in its own process.
+  const code = `import { feeOf } from '${root}/src/fee'; process.exit(feeOf(3, 4))`
+  const spawned = `Bun.spawnSync([process.execPath, '-e', ${JSON.stringify(code)}]).exitCode`
+  const apart = `import { expect, test } from 'bun:test'\ntest('free', () => expect(${spawned}).toBe(0))\n`
+  writeFileSync(join(root, 'test/apart.test.ts'), apart)
   return root
 }
 
@@ -55,7 +59,7 @@ test('each fault is noticed, or survives and is listed; a run goes on where its 
     ['statement', 'noticed'],
   ])
   const by = campaign.sites.map((_, at) => campaign.results.get(at)!.by)
-  expect(by.filter((text) => text.includes('test/slow.test.ts (fail) free'))).toHaveLength(2)
+  expect(by.filter((text) => text.includes('test/apart.test.ts (fail) free'))).toHaveLength(2)
   expect(readFileSync(join(root, 'src/fee.ts'), 'utf8')).toBe(FEE)
 
   const { lines, survived } = tableOf(campaign, {})
@@ -121,9 +125,8 @@ test('every source of the product is in one area, and every path of an area exis
   const PRODUCT = ['engine', 'server', 'routes', 'protocol', 'enclave', 'client', 'native', 'program/src']
   const owned = Object.values(AREAS).flatMap((area) => sourcesOf(ROOT, area))
   expect(owned.sort()).toEqual(PRODUCT.flatMap((path) => filesIn(ROOT, path, SOURCE)).sort())
-  for (const [name, { tests, slow }] of Object.entries(AREAS))
-    for (const path of [...tests, ...slow])
-      expect([name, path, existsSync(join(ROOT, path))]).toEqual([name, path, true])
+  for (const [name, { tests }] of Object.entries(AREAS))
+    for (const path of tests) expect([name, path, existsSync(join(ROOT, path))]).toEqual([name, path, true])
 })
 
 test('every explained fault has its place', () => {

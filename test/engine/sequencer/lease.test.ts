@@ -158,6 +158,7 @@ test('records on their way to the disk during a drain are not released without a
   const stop = snapshotting.stop.bind(snapshotting)
   snapshotting.stop = async () => {
     answer = refusalOf(open.venue.cancel('alice', resting.order_id, alice.cancel(resting.order_id)))
+    await turn()
     await stop()
   }
   const drained = open.venue.drain()
