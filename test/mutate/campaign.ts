@@ -38,7 +38,7 @@ const testsOf = (root: string, { tests }: Area): string[] => [
   ...new Set(tests.flatMap((path) => filesIn(root, path, TEST))),
 ]
 
-/** A test without a fault: how long it runs, and the lines that it executes on the main thread of its own process. */
+/** A test without a fault: how long it runs, and the lines that the main thread of its process executes. */
 type Measured = { readonly test: string; readonly seconds: number; readonly lines: ReadonlySet<string> }
 
 /** Faults are judged first by tests of about this duration, then by the type checker, then by the others. */

@@ -27,7 +27,7 @@ function smallTree(): string {
   const head = "import { expect, test } from 'bun:test'\nimport { feeOf } from '../src/fee'\n"
   writeFileSync(join(root, 'test/fee.test.ts'), `${head}test('paid', () => expect(feeOf(9, 4)).toBe(5))\n`)
   // Executes nothing in its own process.
-  const code = `import { feeOf } from '${root}/src/fee'; process.exit(feeOf(3, 4))`
+  const code = "import { feeOf } from './src/fee'; process.exit(feeOf(3, 4))"
   const spawned = `Bun.spawnSync([process.execPath, '-e', ${JSON.stringify(code)}]).exitCode`
   const apart = `import { expect, test } from 'bun:test'\ntest('free', () => expect(${spawned}).toBe(0))\n`
   writeFileSync(join(root, 'test/apart.test.ts'), apart)
