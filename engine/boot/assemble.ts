@@ -312,7 +312,10 @@ function openWriter(
   const worked = collectWhenQuiet()
   const seedOf = seedsOf(state, keys.tie_break_key, chain)
   const barred = () => availability.barred()
-  const closing = new Closing({ state, sequencer, chain, clock, seedOf, config, barred, disown, fatal })
+  const closing = new Closing({
+    ...{ state, sequencer, chain, clock, seedOf, config, barred, disown, fatal },
+    arrived: arrivals.flush,
+  })
   const landings = new Landings(state)
   const outbox = new Outbox(state, stores, journal, sequencer, hash, restart)
   const pump = new HashPump(state, stores, hash, sequencer, outbox, fatal)

@@ -27,6 +27,21 @@ export type VerifyClaims = (claims: readonly SignedMessage[], verified: (holds: 
  */
 export const verifyAtOnce: VerifyClaims = (claims, verified) => verified(verify(claims).every(Boolean))
 
+/** None of these claims is lost with another that cannot be read, as one of a detached buffer. */
+function verdictsOf(claims: readonly SignedMessage[]): boolean[] {
+  try {
+    return verify(claims)
+  } catch {
+    return claims.map((one) => {
+      try {
+        return verify([one])[0]!
+      } catch {
+        return false
+      }
+    })
+  }
+}
+
 type Arrival = { claims: readonly SignedMessage[]; verified: (holds: boolean) => void }
 
 /** Commands that wait for the end of the turn in which they arrived, in order. */
@@ -47,7 +62,7 @@ export class Arrivals {
     if (waiting.length === 0) return
     this.waiting = []
     this.count = 0
-    const verdicts = verify(waiting.flatMap(({ claims }) => claims))
+    const verdicts = verdictsOf(waiting.flatMap(({ claims }) => claims))
     let next = 0
     for (const { claims, verified } of waiting) {
       const end = next + claims.length

@@ -127,10 +127,7 @@ function isWorthAnchoring({ command, outcome }: Entry): boolean {
   return !NOT_WORTH.includes(command.kind)
 }
 
-/**
- * A new journal may not begin over one in use, and an announced restore ends with the next position of this one. Not where
- * the venue is to be restored because its notes are not those of the chain.
- */
-function voidsRestore({ anchoring, state }: DurableParts, { command }: Entry): boolean {
-  return command.kind === 'slot' && state.halted !== 'root_mismatch' && anchoring.isRestoreAnnounced()
+/** A new journal may not begin over one in use: an announced restore ends with the next position of this one. */
+function voidsRestore({ anchoring }: DurableParts, { command }: Entry): boolean {
+  return command.kind === 'slot' && anchoring.isRestoreAnnounced()
 }

@@ -2,7 +2,7 @@
 //! The caller has checked the strict rule before: a canonical key, neither key nor R of small order.
 //!
 //! A signature (R, s) by key A of a message with hash k verifies if R = sB - kA, which dalek computes by 256 doublings. Here
-//! k and s are cut into parts of 64 digits, with tables of A, 2^64 A, 2^128 A and 2^192 A for k and of B for s, so 64 doublings
+//! k and s are cut into parts of 32 digits, with tables of A, 2^32 A, ... 2^224 A for k and of B for s, so 32 doublings
 //! give the same point, also for a key with a part of small order: the parts of k add up to k as integers. Each signature is
 //! judged by its own point; several are only encoded together, because one inversion serves them all.
 
@@ -20,7 +20,7 @@ use curve25519_dalek::constants::ED25519_BASEPOINT_POINT as BASE;
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::Identity;
-use curve25519_dalek::window::{NafLookupTable5, NafLookupTable8};
+use curve25519_dalek::window::NafLookupTable8;
 use sha2::{Digest, Sha512};
 use vector::edwards::{CachedPoint, ExtendedPoint};
 
@@ -29,7 +29,7 @@ const SETS: usize = 1_024;
 /// Keys that a set keeps.
 const WAYS: usize = 8;
 /// Of a scalar's 256 digits.
-const PARTS: usize = 4;
+const PARTS: usize = 8;
 const DIGITS: usize = 256 / PARTS;
 /// Points that are encoded together.
 const TOGETHER: usize = 16;
@@ -38,8 +38,23 @@ const ALIGNMENT: usize = 64;
 
 /// Odd multiples of a point and of what `DIGITS` doublings make of it, for each part.
 type Tables<T> = [T; PARTS];
-type KeyTables = Tables<NafLookupTable5<CachedPoint>>;
+type KeyTables = Tables<KeyTable>;
 type BaseTables = Tables<NafLookupTable8<CachedPoint>>;
+
+/// 1, 3, 5 and 7 times a point, for digits of a non-adjacent form of width 4. dalek's smallest table has twice as many.
+struct KeyTable([CachedPoint; 4]);
+
+impl From<&EdwardsPoint> for KeyTable {
+    fn from(point: &EdwardsPoint) -> KeyTable {
+        let once = ExtendedPoint::from(*point);
+        let twice = once.double();
+        let mut odd = [CachedPoint::from(once); 4];
+        for at in 1..odd.len() {
+            odd[at] = (&twice + &odd[at - 1]).into();
+        }
+        KeyTable(odd)
+    }
+}
 
 struct Set {
     keys: [[u8; 32]; WAYS],
@@ -81,12 +96,12 @@ fn add(sum: &mut ExtendedPoint, digit: i8, odd: impl Fn(usize) -> CachedPoint) {
 
 /// sB - kA in variable time; `key` is of -A.
 fn commitment(s: &Scalar, k: &Scalar, key: &KeyTables, base: &BaseTables) -> EdwardsPoint {
-    let (s, k) = (s.non_adjacent_form(8), k.non_adjacent_form(5));
+    let (s, k) = (s.non_adjacent_form(8), k.non_adjacent_form(4));
     let mut sum = ExtendedPoint::identity();
     for at in (0..DIGITS).rev() {
         sum = sum.double();
         for part in 0..PARTS {
-            add(&mut sum, k[part * DIGITS + at], |digit| key[part].select(digit));
+            add(&mut sum, k[part * DIGITS + at], |digit| key[part].0[digit / 2]);
             add(&mut sum, s[part * DIGITS + at], |digit| base[part].select(digit));
         }
     }

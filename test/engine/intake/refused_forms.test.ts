@@ -162,6 +162,16 @@ test('commands of one turn are judged earlier before what must not overtake them
   expect(order.slice(2)).toEqual(['many true', 'one more false'])
 })
 
+test('a body that cannot be read fails its command alone', () => {
+  const gone = { ...valid[0]!, message: valid[0]!.message.slice() }
+  structuredClone(gone.message.buffer, { transfer: [gone.message.buffer] })
+  const arrivals = new Arrivals()
+  const verdicts: boolean[] = []
+  for (const claims of [valid, [gone], valid]) arrivals.verify(claims, (holds) => void verdicts.push(holds))
+  arrivals.flush()
+  expect(verdicts).toEqual([true, false, true])
+})
+
 test('where no library is built for the machine, the platform verifies', () => {
   const folder = join(import.meta.dir, '../../..')
   const script = `
