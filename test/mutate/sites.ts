@@ -49,6 +49,9 @@ export function parses(source: string, site: Site): boolean {
   }
 }
 
+/** Functions whose result is the same in either order of their arguments. */
+const EITHER_ORDER = /^(Math\.(max|min)|plus|equalBytes)$/
+
 const SWAPPED: Readonly<Record<string, readonly [operator: string, by: string]>> = {
   '<': ['comparison', '<='],
   '<=': ['comparison', '<'],
@@ -114,7 +117,7 @@ function changesOf(node: Node, parent: Node | undefined, source: string): Change
       const [first, second] = node.arguments as Node[]
       if (second === undefined || first!.type === 'SpreadElement' || second.type === 'SpreadElement')
         return []
-      if (/^Math\.(max|min)$/.test(cut(node.callee))) return []
+      if (EITHER_ORDER.test(cut(node.callee))) return []
       const between = source.slice(first!.end, second.start)
       const range = { start: first!.start, end: second.end }
       return [['arguments', range, `${cut(second)}${between}${cut(first)}`]]

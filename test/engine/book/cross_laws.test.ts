@@ -80,6 +80,27 @@ describe('the auction', () => {
     })
   })
 
+  test('levels that fill whole, read together, give the fills of the oracle', () => {
+    const orders = Array.from({ length: 31 }, (_, at): RandomBook['orders'][number] => ({
+      name: `o${at}`,
+      side: at === 30 ? SELL : BUY,
+      kind: LIMIT,
+      tick: at === 30 ? 100 : 101 + (at % 6),
+      lots: at === 30 ? 29 : 1,
+      min_fill: 0,
+      arrival_batch: 1 + (at % 4),
+      order_id: new Uint8Array(16).fill(at + 1),
+    }))
+    const terms: RandomBook['terms'] = {
+      ...{ reference: null, collar_bps: null, price_rule: 'std4', volume_tolerance_bps: 0 },
+      seed: new Uint8Array(32).fill(7),
+    }
+    const random = { orders, terms, center: 100 }
+    const { resting: _, ...expected } = oracle(orders.map(toOracle), oracleTerms(terms))
+    expect(expected.fills).toHaveLength(30)
+    expect(crossed(random)).toEqual(expected)
+  })
+
   test('buys as much as it sells, at one price inside every filled limit and the collar', () => {
     law((random) => {
       const { fills, price, volume } = filledOrders(random)

@@ -55,7 +55,9 @@ export const random_book: fc.Arbitrary<RandomBook> = fc
     list: fc.array(terms_of_order, { maxLength: 40 }),
     first_tick: fc.constantFrom(1, 85, 10_000, 1_000_000, TICK_MAX - 30),
     spread: fc.constantFrom(1, 1, 1, 3),
-    window: fc.constantFrom('inside', 'inside', 'edge', 'outside'),
+    // Few levels have several orders each.
+    levels: fc.constantFrom(31, 31, 6),
+    window: fc.constantFrom('inside', 'inside', 'upper edge', 'lower edge', 'outside'),
     reference: fc.option(fc.integer({ min: -20, max: 60 }), { freq: 6 }),
     collar_bps: fc.constantFrom(1, 20, 300, 1000, 5000, 10_000),
     price_rule: fc.constantFrom('std4' as const, 'std4' as const, 'ref' as const),
@@ -63,19 +65,20 @@ export const random_book: fc.Arbitrary<RandomBook> = fc
     seed: fc.uint8Array({ minLength: 32, maxLength: 32 }),
     salt: fc.nat(),
   })
-  .map(({ list, first_tick, spread, window, reference, salt, ...rest }) => {
+  .map(({ list, first_tick, spread, levels, window, reference, salt, ...rest }) => {
     const orders = list.map(({ offset, wants, ...order }, at) => ({
       ...order,
       name: `o${at}`,
-      tick: Math.min(TICK_MAX, first_tick + offset * spread),
+      tick: Math.min(TICK_MAX, first_tick + (offset % levels) * spread),
       min_fill: Math.ceil(wants * order.lots),
       order_id: orderId(salt, at),
     }))
     const reference_tick = reference === null ? null : Math.min(TICK_MAX, Math.max(1, first_tick + reference))
-    const shift = { inside: 0, edge: 16_384 - 15, outside: 100_000 }[window]
+    const half = 16_384
+    const below = { inside: 0, 'upper edge': half - 15, 'lower edge': -half - 3, outside: 100_000 }[window]
     return {
       orders,
-      center: first_tick > shift ? first_tick - shift : first_tick + shift,
+      center: first_tick > below ? first_tick - below : first_tick + below,
       terms: { ...rest, reference: reference_tick, collar_bps: reference === null ? null : rest.collar_bps },
     }
   })
