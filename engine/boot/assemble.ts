@@ -94,7 +94,9 @@ export function assemble(
   const clock = clockOf(ports)
   const given = { config, clock, chain, hash, keys, loaded, state, node, fronts: ports.fronts }
   const files = openFiles(config, keys, loaded, () => snapshotting.kept)
+  const arrivals = new Arrivals()
   const availability = new Availability(
+    arrivals.flush,
     chain,
     config.lease_ms,
     () => anchoring.isOverdue(),
@@ -108,13 +110,13 @@ export function assemble(
     ports.fatal(error)
   }
   const fatal = ending('journal_failed')
-  const durable = { ...views, availability }
+  const durable = { ...views, arrivals, availability }
   const writer = openWriter(config, { ...ports, clock }, loaded, durable, {
     fatal,
     restart: ending('exits_disproved'),
     disown: (reason: 'forked' | 'rolled_back') => halt(reason),
   })
-  const { sequencer, arrivals, pump, anchoring, closing } = writer
+  const { sequencer, pump, anchoring, closing } = writer
   leadViews(views, availability, sequencer)
   /** Stops every acknowledgement at once, cancels included. */
   const halt = (reason: StopReason, details?: readonly string[]) => {
@@ -275,10 +277,10 @@ function openWriter(
   config: EngineConfig,
   { chain, clock, hash, keys }: EnginePorts,
   { journal, history, facts, state, stores }: Loaded,
-  views: Views & { availability: Availability },
+  views: Views & { arrivals: Arrivals; availability: Availability },
   { fatal, restart, disown }: Ends,
 ) {
-  const { availability } = views
+  const { arrivals, availability } = views
   stores.onDamage = fatal
   const env: Env = {
     get unavailable() {
@@ -286,7 +288,6 @@ function openWriter(
     },
     past: stores,
   }
-  const arrivals = new Arrivals()
   // Its callbacks run only after a first command, so they may refer to the parts constructed below.
   const sequencer = new Sequencer({
     state,
@@ -312,10 +313,7 @@ function openWriter(
   const worked = collectWhenQuiet()
   const seedOf = seedsOf(state, keys.tie_break_key, chain)
   const barred = () => availability.barred()
-  const closing = new Closing({
-    ...{ state, sequencer, chain, clock, seedOf, config, barred, disown, fatal },
-    arrived: arrivals.flush,
-  })
+  const closing = new Closing({ state, sequencer, chain, clock, seedOf, config, barred, disown, fatal })
   const landings = new Landings(state)
   const outbox = new Outbox(state, stores, journal, sequencer, hash, restart)
   const pump = new HashPump(state, stores, hash, sequencer, outbox, fatal)
@@ -326,7 +324,7 @@ function openWriter(
     config.anchor_max_ms,
   )
   const affected = { ...views, outbox, anchoring, closing, journal }
-  return { sequencer, arrivals, landings, outbox, pump, anchoring, closing }
+  return { sequencer, landings, outbox, pump, anchoring, closing }
 }
 
 function openReads(

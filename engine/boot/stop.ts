@@ -8,9 +8,8 @@ import type { Engine } from './assemble'
  * the lease back. Without the right to acknowledge, nothing more is written: the next boot continues from the journal.
  */
 export async function drain(engine: Engine): Promise<void> {
-  const { arrivals, availability, hub, pump, anchoring, sequencer } = engine
+  const { availability, hub, pump, anchoring, sequencer } = engine
   if (await handOver(engine)) return
-  arrivals.flush()
   availability.drain()
   hub.bye('upgrade', LIMITS.restart_retry_after_ms)
   const isOver = () => availability.isStopped() || availability.barred() !== undefined
@@ -58,8 +57,7 @@ async function handOver({ node, ...engine }: Engine): Promise<boolean> {
   await closing.drain(LIMITS.stop_landing_ms)
   if (isOver()) return false
   const { promise, resolve: leads } = Promise.withResolvers<void>()
-  engine.arrivals.flush()
-  availability.handing = promise
+  availability.hand(promise)
   availability.drain()
   availability.release()
   await within(LIMITS.stop_landing_ms, engine.grace.disarmOwn())
@@ -74,8 +72,10 @@ async function handOver({ node, ...engine }: Engine): Promise<boolean> {
     LIMITS.handover_ms,
     given.catch(() => undefined),
   )
-  engine.hub.bye('upgrade', LIMITS.handover_retry_after_ms)
   leads()
+  // The commands that waited are answered before their sockets close.
+  await new Promise(setImmediate)
+  engine.hub.bye('upgrade', LIMITS.handover_retry_after_ms)
   return true
 }
 
@@ -94,7 +94,7 @@ async function untilPassed({ chain, state }: Pick<Engine, 'chain' | 'state'>): P
 /** Closes every part and the ports, producers before consumers. */
 export async function close(engine: Engine): Promise<void> {
   const { chain, hash, pump, anchoring, sequencer, loaded } = engine
-  engine.arrivals.flush()
+  sequencer.arrived()
   anchoring.stop()
   pump.stop()
   engine.closing.stop()

@@ -38,13 +38,15 @@ export class Availability {
   /** The lease goes to the next instance. */
   private ended = false
   /** Resolves when the node that the term was given to leads, or is late: commands wait for it, to be sent again then. */
-  handing: Promise<void> | undefined
+  private handed: Promise<void> | undefined
   /** The newest durable halt. */
   private halted: HaltReason | undefined
   /** The journal failed or contradicts the chain: nothing may be acknowledged. */
   private stopped: string | undefined
 
   constructor(
+    /** Submits the commands that arrived before and are not verified yet: they are judged by what was so when they came. */
+    private readonly arrived: () => void,
     private readonly chain: ChainPort,
     /** Age of the newest view of the own epoch beyond which another instance may hold the next one. */
     private readonly lease_ms: number,
@@ -59,10 +61,20 @@ export class Availability {
     this.serving = true
   }
   drain(): void {
+    this.arrived()
     this.draining = true
+  }
+  /** Commands wait from here on, until the node that the term is given to leads; `undefined` where they no longer do. */
+  hand(leads: Promise<void> | undefined): void {
+    this.arrived()
+    this.handed = leads
+  }
+  get handing(): Promise<void> | undefined {
+    return this.handed
   }
   /** No command is accepted from here on; records on their way to the disk still need the right to be released. */
   release(): void {
+    this.arrived()
     this.ended = true
   }
   /** The durable halt of the state; `undefined` without one. */

@@ -41,6 +41,7 @@ export class ChainSink implements ChainSinkPort {
   }
 
   async exitRequested(request: ExitRequest): Promise<boolean> {
+    this.sequencer.arrived()
     if (request.stage === 'confirmed' && noteOfRequest(this.state, request) === undefined) return false
     const { nullifier, commitment } = request
     const isOpen = this.state.settlement.exits.has(nullifier.toHex())

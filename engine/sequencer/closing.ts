@@ -20,8 +20,6 @@ type Parts = {
   clock: ClockPort
   seedOf: BatchSeed
   config: Pick<EngineConfig, 'commit_ms' | 'reopen_slots'>
-  /** Submits the commands that arrived before and are not verified yet. */
-  arrived: () => void
   /** Why nothing may be matched now. */
   barred: () => unknown
   /** Stops this instance: the chain holds a newer commit, of another instance if of a later epoch. */
@@ -48,7 +46,7 @@ export class Closing {
   slot(slot: SlotNumber): Promise<unknown> {
     const { state, sequencer, config } = this.parts
     // Orders that arrived before are judged by the slot before, and by its age.
-    this.parts.arrived()
+    sequencer.arrived()
     const before = state.slot
     const reopens_slot = this.isStalled(slot) ? slot + config.reopen_slots : 0
     const applied = sequencer.submit({ kind: 'slot', slot, reopens_slot })

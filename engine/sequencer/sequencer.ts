@@ -101,13 +101,18 @@ export class Sequencer {
     this.opening = false
   }
 
+  /** Executes the commands that arrived before: a decision that reads the state or the clock comes behind them. */
+  arrived(): void {
+    this.ports.arrived()
+  }
+
   /**
    * Executes at once; resolves when the record is durable and released. A Refusal rejects once the state it depends on is.
    * `body_and_signature` marks a client's command and becomes a leaf of its group's receipt; such a command is rejected
    * `matching_unavailable` while too many wait for the disk, and rejects with OutcomeUnknown if its release has to wait.
    */
   submit(body: CommandBody, body_and_signature?: Uint8Array): Promise<Sequenced> {
-    this.ports.arrived()
+    this.arrived()
     if (this.failure !== undefined) return Promise.reject(this.failure)
     if (this.opening && body.kind !== 'epoch_intended') {
       return Promise.reject(new Error(`${body.kind} before the epoch is open`))

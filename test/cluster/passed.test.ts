@@ -236,9 +236,9 @@ test('a leading node that learns late that it leads holds requests, and one that
   const own = venue.handedOver('alice')
   expect(own).toBeDefined()
   await Promise.all([...all, own])
-  availability.handing = Promise.resolve()
+  availability.hand(Promise.resolve())
   expect((await refusalOf(venue.handedOver(undefined)!)).code).toBe('outcome_unknown')
-  availability.handing = undefined
+  availability.hand(undefined)
   availability.drain()
   expect(venue.handedOver(undefined)).toBeUndefined()
   expect(open.venue.parsed.handedOver(undefined)).toBeUndefined()

@@ -45,8 +45,11 @@ export class LeaseWatch {
     const { rpc, view } = this.client
     const as_of_ms = rpc.reached(this.#shown.map((one) => one.as_of_ms))!
     const covered_seq = rpc.reached(this.#shown.map(({ seq }) => seq))!
-    const restores = rpc.reached(this.#shown.map((one) => one.restores))!
-    return { age_ms: view.options.monotonicMs() - as_of_ms, covered_seq, restore_announced: restores > 0 }
+    const now_ms = view.options.monotonicMs()
+    // A provider that is silent since shows none: it cannot take it back once the anchor has made it void.
+    const isNew = (one: Shown) => now_ms - one.as_of_ms <= LIMITS.lease_max_ms
+    const restores = rpc.reached(this.#shown.map((one) => (isNew(one) ? one.restores : 0)))!
+    return { age_ms: now_ms - as_of_ms, covered_seq, restore_announced: restores > 0 }
   }
 
   /** Polls every provider until the pool closes; resolves then. */

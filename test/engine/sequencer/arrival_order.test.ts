@@ -153,6 +153,20 @@ test('commands that arrived before a drain, a close or a hand-over are served; e
   }
 }, 60_000)
 
+test('a cancel that arrives in the last turn of a drain is served', async () => {
+  const world = await World.open()
+  const [alice] = world.traders
+  const { availability } = world.open.engine
+  const release = availability.release.bind(availability)
+  let cancelled: Promise<string> | undefined
+  availability.release = () => {
+    cancelled = world.cancelAll(alice)
+    release()
+  }
+  await world.open.venue.drain()
+  expect(await cancelled).toBe('accepted')
+})
+
 test('a command whose decision fails leaves none of its turn without an answer', async () => {
   const world = await World.open()
   const [alice, bob] = world.traders
