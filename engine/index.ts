@@ -73,7 +73,7 @@ export async function openVenue({
     follower === undefined
       ? { loaded: own, vault: own.vault, mints, views: undefined }
       : await untilLeading(follower, fatal)
-  const restore = await isRestore(vault, loaded.journal)
+  const restore = await isRestore(vault, loaded)
   const first = restore ? restoredConfig(vault) : vault
   const all = { ...ports, node, fronts }
   const engine = assemble(config, all, loaded, { config: first, mints: newest.mints }, openBook, newest.views)

@@ -168,7 +168,7 @@ export class TestSite {
       while (engine.state.closed !== undefined) await new Promise((resolve) => setImmediate(resolve))
       await engine.sequencer.durable()
     }
-    const restore = await isRestore(vault, loaded.journal)
+    const restore = await isRestore(vault, loaded)
     await start(engine, restore ? restoredConfig(vault) : vault, restore)
     const venue = jsonVenue(venueOf(engine))
     const close = async () => {
