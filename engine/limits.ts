@@ -95,7 +95,7 @@ export const LIMITS = {
 
   // Sequencer
 
-  /** Signatures that wait for the end of a turn; beyond it they are verified at once, in buffers of this size. */
+  /** Signatures that wait for the end of a turn; this many are verified at once. */
   verified_together_max: 256,
   /** Commands applied in memory and not yet on disk; beyond it 503 `matching_unavailable`. */
   queue_commands_max: 16_384,

@@ -86,12 +86,8 @@ export class LeaseWatch {
     const lag_ms = Math.max(0, view.agreed('confirmed') - slot) * view.slotMs()
     const as_of_ms = is_own ? asked_ms - lag_ms : Number.NEGATIVE_INFINITY
     const restores = is_own && config.pending_restore_at_s > 0 ? 1 : 0
-    this.#shown[at] = {
-      as_of_ms,
-      seq: this.#isOwnPosition(config) ? config.journal_seq : 0,
-      unix_s,
-      restores,
-    }
+    const seq = this.#isOwnPosition(config) ? config.journal_seq : 0
+    this.#shown[at] = { as_of_ms, seq, unix_s, restores }
     view.showClock(this.#shown.map((one) => one.unix_s))
   }
 
