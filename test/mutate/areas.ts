@@ -159,6 +159,8 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'the longest wait between attempts that fail is a choice: nine hours or eighteen',
   'protocol/wire/values.ts: return Object.assign(Type.String(options), { [DECODE]: { decode, usable: usable as (value: unknown) => boolean, keeps: false }, }) => return Object.assign({ [DECODE]: { decode, usable: usable as (value: unknown) => boolean, keeps: false }, }, Type.String(options))':
     'the two objects share no key, so the order in which they are joined changes nothing',
+  'native/load_ed25519.ts: if (bytes.length < length) bytes = new Uint8Array(2 * length) => if (bytes.length <= length) bytes = new Uint8Array(2 * length)':
+    'a buffer of exactly that length is made again, which costs memory alone',
   'engine/machine/book/priority.ts: if (count > handles.length) makeRoom(Math.max(256, 2 * count)) => if (count >= handles.length) makeRoom(Math.max(256, 2 * count))':
     'room is made one order earlier, which costs memory alone',
   'engine/snapshots/scrub_worker.ts: Bun.gc(true) => Bun.gc(false)':

@@ -19,6 +19,12 @@ const cargo = Bun.which('cargo')
 const missing = toolchainMissing()
 if (missing !== undefined) console.log(`program/vault.so is not rebuilt here: ${missing}`)
 
+test('a rebuild is not skipped for the version of a compiler that is the pinned one', () => {
+  const [, pinned] = /^rustc is not (rustc [\d.]+)$/.exec(libraryToolMissing() ?? '') ?? []
+  const version = Bun.which('rustc') === null ? '' : Bun.spawnSync(['rustc', '--version']).stdout.toString()
+  if (pinned !== undefined) expect(version).not.toStartWith(pinned)
+})
+
 test('the committed hash is that of the committed program', () => {
   const recorded = readFileSync(join(PROGRAM, 'vault.so.sha256'), 'utf8')
   expect(recorded).toBe(`${sha256Hex(VAULT_SO)}  vault.so\n`)
