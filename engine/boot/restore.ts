@@ -34,8 +34,9 @@ export async function restoreTrees(state: State, past: Past, hash: HashPort): Pr
 
 /**
  * Whether this boot restores a lost journal from the chain: the admin has announced it there, and this journal contains only
- * boot records, none of them of the epoch that the chain shows: that opening has restored, and the boot goes on. Spent notes
- * come from the vault's events, live notes from their owners' openings, and the book starts empty.
+ * boot records, none of them of the epoch that the chain shows: that opening has restored, and the boot goes on. A vault that
+ * never had an epoch has nothing to restore. Spent notes come from the vault's events, live notes from their owners' openings,
+ * and the book starts empty.
  */
 export async function isRestore(
   vault: VaultConfig,
@@ -43,7 +44,7 @@ export async function isRestore(
 ): Promise<boolean> {
   const announced = vault.pending.some(({ action }) => action === 'authorize_restore')
   const has_opened = state.epochs.some(({ boot_nonce }) => equalBytes(boot_nonce, vault.boot_nonce))
-  return announced && !has_opened && (await isUnused(journal))
+  return vault.epoch > 0 && announced && !has_opened && (await isUnused(journal))
 }
 
 /**

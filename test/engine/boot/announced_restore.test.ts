@@ -54,3 +54,13 @@ test('a paused venue with nothing to store makes it void, and no folder begins a
   expect(site.venue.status()).toMatchObject({ ready: false, matching: 'stopped' })
   expect(site.venue.status().reasons.join()).toContain('rolled_back')
 }, 120_000)
+
+test('a vault that never had an epoch has nothing to restore: its first start serves', async () => {
+  const { site: fresh } = new EmbeddedTrading()
+  await fresh.openChain()
+  await announceRestore(fresh.chain)
+  const venue = await fresh.openVenue()
+  expect(venue.identity()).toMatchObject({ generation: 0, epoch: 1 })
+  expect((await fresh.port.readConfig()).pending).toEqual([])
+  await fresh.remove()
+}, 60_000)
