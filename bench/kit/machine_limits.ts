@@ -17,7 +17,8 @@ type VerifyLimit = {
 const onePlatform: VerifyAll = ([one]) => [verifySignature(one!.signature, one!.message, one!.public_key)]
 
 /**
- * The strict check of 224-byte bodies, as those of orders, by as many keys as the orders of `place` have, on one thread; default: the platform's.
+ * The strict check of 224-byte bodies, as those of orders, by as many keys as the orders of `place` have, on one thread;
+ * default: the platform's.
  * @param together signatures of one call
  */
 export function verifyLimit(verify = onePlatform, together = 1): VerifyLimit {

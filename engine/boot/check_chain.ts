@@ -198,14 +198,18 @@ export async function untilKnown<V extends { fault: ChainFault | undefined }>(
   return { vault, verdict }
 }
 
+/** Whether the epoch that the chain shows was opened by a boot of this journal. */
+export const hasOpened = ({ epochs }: State, { boot_nonce }: Pick<VaultConfig, 'boot_nonce'>): boolean =>
+  epochs.some((one) => equalBytes(one.boot_nonce, boot_nonce))
+
 /** Undefined when the state that the journal leads to may trade on this chain. */
 export function checkState(config: VaultConfig, state: State): ChainFault | undefined {
   const newest = Math.max(0, ...state.epochs.filter(({ slot }) => slot > 0).map(({ epoch }) => epoch))
   if (config.epoch < newest || config.last_batch < (state.settlement.landed?.batch_id ?? 0))
     return 'chain_unknown'
-  const is_own = state.epochs.some(({ boot_nonce }) => equalBytes(boot_nonce, config.boot_nonce))
   // An empty journal against a used vault is a lost disk, not a second instance.
-  if (config.epoch > 0 && !is_own) return state.epochs.length === 0 ? 'rolled_back' : 'forked'
+  if (config.epoch > 0 && !hasOpened(state, config))
+    return state.epochs.length === 0 ? 'rolled_back' : 'forked'
   // Before its first epoch a journal may lack batches: a restore from the chain died before they were journaled.
   return newest > 0 && config.last_batch > state.settlement.last_hashed ? 'rolled_back' : undefined
 }

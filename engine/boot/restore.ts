@@ -7,7 +7,7 @@ import { type Past, rowAt, spentBatches } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import type { ChainPort, HashPort, SettledBatch, VaultConfig } from '../ports'
 import type { Engine } from './assemble'
-import { isUnused } from './check_chain'
+import { hasOpened, isUnused } from './check_chain'
 
 /**
  * Feeds the hashing worker the leaves and batches that its cache lacks. Batches that have not landed are compared too: one
@@ -43,8 +43,7 @@ export async function isRestore(
   { journal, state }: { journal: Journal; state: State },
 ): Promise<boolean> {
   const announced = vault.pending.some(({ action }) => action === 'authorize_restore')
-  const has_opened = state.epochs.some(({ boot_nonce }) => equalBytes(boot_nonce, vault.boot_nonce))
-  return vault.epoch > 0 && announced && !has_opened && (await isUnused(journal))
+  return vault.epoch > 0 && announced && !hasOpened(state, vault) && (await isUnused(journal))
 }
 
 /**

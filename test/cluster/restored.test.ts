@@ -17,12 +17,12 @@ type Reading = Parameters<typeof follower>[3]
 let etcd: EtcdCluster
 let trading: EmbeddedTrading
 
-const restoring = () => {
+const onLog = () => {
   return { cluster: { endpoints: etcd.endpoints, tls: etcd.tls } }
 }
 const dirOf = (node: number) => join(trading.site.dir, `node-${node}`)
-const openOn = (node: number) => trading.site.openVenue(dirOf(node), restoring())
-const follow = (node: number, read?: Reading) => follower(trading.site, dirOf(node), restoring(), read)
+const openOn = (node: number) => trading.site.openVenue(dirOf(node), onLog())
+const follow = (node: number, read?: Reading) => follower(trading.site, dirOf(node), onLog(), read)
 
 /** The node that restores ends then, and serves from its next start on, by which its links and callers know the generation. */
 async function restoredOn(node: number): Promise<JsonVenue> {
@@ -139,7 +139,7 @@ describe.skipIf(ETCD === undefined)('a restored cluster', () => {
       await emptyLog(first)
       const { term_opening_ms } = LIMITS
       const landed = Promise.withResolvers<void>()
-      const { config, ports } = await trading.site.parts(dirOf(2), restoring())
+      const { config, ports } = await trading.site.parts(dirOf(2), onLog())
       const openEpoch = ports.chain.openEpoch.bind(ports.chain)
       ports.chain.openEpoch = async (...args) => {
         Object.assign(LIMITS, { term_opening_ms })

@@ -26,7 +26,6 @@ import { recordsOf } from '../journal/folder'
 const world = new EmbeddedTrading()
 const { site } = world
 const { restore_batches_per_command_max } = LIMITS
-const RESTORE = { lease_ms: 400 }
 const SEGMENT_BYTES = 2 * 1024 * 1024
 /** The opening of the journal writes the last frame again, then come the boot record, one record and the failure. */
 const ONE_RECORD: DiskFaults = { write_fails_at: 4 }
@@ -73,7 +72,7 @@ type Death = {
 
 /** One boot of the venue in `dir`, which ends where it serves, is rejected or fails: how, and from which reading of the chain. */
 async function boot(dir: string, { faults, opening, ...shown }: Death): Promise<Booted> {
-  const { config, ports } = await site.parts(dir, RESTORE)
+  const { config, ports } = await site.parts(dir, { lease_ms: 400 })
   const { chain } = ports
   const real: Opening = chain.openEpoch.bind(chain)
   chain.openEpoch = (...args) => (opening === undefined ? real(...args) : opening(real, ...args))

@@ -209,7 +209,8 @@ export class ChainWorld implements World {
       program_id: chain.program,
       slot_ms: 400,
       engine: {
-        ...{ ...engine, ...termsOf(engine) },
+        ...engine,
+        ...termsOf(engine),
         ...(this.nodes === 1 ? {} : { cluster }),
       },
     }
