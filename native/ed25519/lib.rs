@@ -174,15 +174,16 @@ fn verify_some(memory: &mut Memory, signatures: &mut &[u8], verdicts: &mut [u8])
     for verdict in verdicts {
         *verdict = 0;
         let Some(signed) = next(signatures) else { continue };
-        match point_of(memory, &signed) {
-            Ok(Some(point)) => {
-                points[count] = point;
-                waiting[count] = Some((verdict, signed.r));
-                count += 1;
-            }
-            Ok(None) => {}
-            Err(scalars) => *verdict = verify_first(memory, &signed, scalars).is_some() as u8,
-        }
+        let kept = find(memory, signed.key);
+        let Some((s, k)) = scalars_of(&signed) else { continue };
+        let Some(way) = kept else {
+            *verdict = verify_first(memory, &signed, &s, &k).is_some() as u8;
+            continue;
+        };
+        let tables = &memory.sets[set_of(signed.key)].tables[way];
+        points[count] = commitment(&s, &k, tables, &memory.base);
+        waiting[count] = Some((verdict, signed.r));
+        count += 1;
     }
     match count {
         0 => {}
@@ -203,32 +204,28 @@ fn decide<const N: usize>(points: &[EdwardsPoint], waiting: &mut [Option<(&mut u
     }
 }
 
-/// s and k of a signature.
-type Scalars = (Scalar, Scalar);
-
-/// The point to compare with R, if the key is kept; `None` for an s that is not canonical.
-fn point_of(memory: &mut Memory, signed: &Signed) -> Result<Option<EdwardsPoint>, Scalars> {
+/// The way of a key that is kept, which is the one used last from now on.
+fn find(memory: &mut Memory, key: &[u8; 32]) -> Option<usize> {
     memory.count += 1;
-    let count = memory.count;
-    let set = &mut memory.sets[set_of(signed.key)];
-    let kept = (0..WAYS).find(|&way| set.used[way] != 0 && set.keys[way] == *signed.key);
-    if let Some(way) = kept {
-        set.used[way] = count;
-        // While the message is hashed.
-        prefetch(&set.tables[way]);
-    }
-    let Some(s) = Option::from(Scalar::from_canonical_bytes(*signed.s)) else { return Ok(None) };
+    let set = &mut memory.sets[set_of(key)];
+    let way = (0..WAYS).find(|&way| set.used[way] != 0 && set.keys[way] == *key)?;
+    set.used[way] = memory.count;
+    // Loaded while the message is hashed.
+    prefetch(&set.tables[way]);
+    Some(way)
+}
+
+/// s and k of a signature; `None` for an s that is not canonical.
+fn scalars_of(signed: &Signed) -> Option<(Scalar, Scalar)> {
+    let s = Option::from(Scalar::from_canonical_bytes(*signed.s))?;
     let hash = Sha512::new().chain_update(signed.r).chain_update(signed.key).chain_update(signed.message);
-    let k = Scalar::from_bytes_mod_order_wide(&hash.finalize().into());
-    let Some(way) = kept else { return Err((s, k)) };
-    let tables = &memory.sets[set_of(signed.key)].tables[way];
-    Ok(Some(commitment(&s, &k, tables, &memory.base)))
+    Some((s, Scalar::from_bytes_mod_order_wide(&hash.finalize().into())))
 }
 
 /// By a key that is not kept, and is from now on if the signature verifies.
-fn verify_first(memory: &mut Memory, signed: &Signed, (s, k): Scalars) -> Option<()> {
+fn verify_first(memory: &mut Memory, signed: &Signed, s: &Scalar, k: &Scalar) -> Option<()> {
     let tables = tables_of(-CompressedEdwardsY(*signed.key).decompress()?);
-    if commitment(&s, &k, &tables, &memory.base).compress().0 != *signed.r {
+    if commitment(s, k, &tables, &memory.base).compress().0 != *signed.r {
         return None;
     }
     let set = &mut memory.sets[set_of(signed.key)];
