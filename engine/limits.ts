@@ -470,7 +470,7 @@ export const LIMITS = {
 } as const
 
 /** Snapshot interval in records, which bounds the replay of a boot, and in time; `look_ms` is the poll interval. */
-export const SNAPSHOT_PACE = { records: 200_000, every_ms: 600_000, look_ms: 5_000 }
+export const SNAPSHOT_PACE = { records: 200_000, every_ms: 600_000, look_ms: 1_000 }
 
 /**
  * The cost of reads in addition to an event, whose row is in a sealed block with its neighbours; `passed` is a row that a

@@ -119,9 +119,15 @@ const scratch = new DataView(new ArrayBuffer(8))
 export const u16At = (bytes: Uint8Array, at: number): number => bytes[at]! | (bytes[at + 1]! << 8)
 export const u32At = (bytes: Uint8Array, at: number): number =>
   (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0
-/** Exact only for safe integers. */
-export const uintAt = (bytes: Uint8Array, at: number): number =>
-  u32At(bytes, at) + u32At(bytes, at + 4) * 0x1_0000_0000
+/**
+ * Exact only for safe integers. A sum with a product would make a small integer a double, and the code that writes it to a
+ * view would never be compiled for good.
+ */
+export const uintAt = (bytes: Uint8Array, at: number): number => {
+  const low = u32At(bytes, at)
+  const high = u32At(bytes, at + 4)
+  return high === 0 ? low : low + high * 0x1_0000_0000
+}
 
 /**
  * Reads without a DataView: creating one per record costs more than decoding the record. Every read throws CodecError when

@@ -19,12 +19,12 @@ const ROUNDS = WORDS + 1 + 3
 const BUCKETS_MIN = 16
 /** Buckets that move to a larger table with each id that is added; with fewer than two it could fill before all have moved. */
 const MOVED_AT_ONCE = 32
-/** Numbers are stored in 32 bits, reduced by this; the numbers in a table span less. */
-const MODULUS = 0xffff_fffe
+/** Numbers are stored as positive 32-bit integers, reduced by this; the numbers in a table span less. */
+const MODULUS = 0x7fff_fffe
 /** A bucket of the smaller table has this after its entry has moved or was removed: lookups pass over it. */
-const MOVED = 0xffff_ffff
+const MOVED = -1
 /** Shared by all empty tables. */
-const EMPTY = new Uint32Array(1)
+const EMPTY = new Int32Array(1)
 
 export class IdTable {
   private readonly k0: number
@@ -42,7 +42,7 @@ export class IdTable {
   /**
    * @param ids the ids of the numbers in the table, which stores no ids itself
    * @param width of an id in bytes, at least 16
-   * @param first the least number in the table; only needed if numbers reach 2^32 - 1
+   * @param first the least number in the table; only needed if numbers reach 2^31 - 2
    */
   constructor(
     private readonly ids: Ids,
@@ -64,7 +64,7 @@ export class IdTable {
   reserve(count: number): void {
     let buckets = BUCKETS_MIN
     while (buckets < 2 * count) buckets *= 2
-    if (buckets > BUCKETS_MIN) this.table = new Uint32Array(buckets)
+    if (buckets > BUCKETS_MIN) this.table = new Int32Array(buckets)
   }
 
   /** Removes all, and frees the memory. */
@@ -118,7 +118,7 @@ export class IdTable {
   }
 
   /** Moves later entries of the run forward, so that lookups need no tombstones. */
-  private closeGap(table: Uint32Array, from: number): void {
+  private closeGap(table: Int32Array, from: number): void {
     const mask = table.length - 1
     let gap = from
     for (let bucket = (gap + 1) & mask; table[bucket] !== 0; bucket = (bucket + 1) & mask) {
@@ -135,7 +135,7 @@ export class IdTable {
    * The table with the id at `id_at` of `id`; `bucket` is then the one that holds it, or the empty one where it belongs.
    * One long function: a short one is compiled into every caller, and a boot takes a tenth longer.
    */
-  private seek(id: Uint8Array, id_at: number): Uint32Array {
+  private seek(id: Uint8Array, id_at: number): Int32Array {
     const { ids, width, smaller } = this
     const hash = this.hash(id, id_at)
     let { table } = this
@@ -193,7 +193,7 @@ export class IdTable {
       v2 = (v2 << 16) | (v2 >>> 16)
       v0 ^= word
     }
-    return (v1 ^ v3) >>> 0
+    return v1 ^ v3
   }
 
   private numberOf(entry: number): number {
@@ -205,7 +205,7 @@ export class IdTable {
   private grow(): void {
     this.smaller = this.table
     this.moved = 0
-    this.table = new Uint32Array(Math.max(BUCKETS_MIN, this.smaller.length * 2))
+    this.table = new Int32Array(Math.max(BUCKETS_MIN, this.smaller.length * 2))
   }
 
   /** All ids differ, so none is compared. */
@@ -226,7 +226,7 @@ export class IdTable {
 }
 
 /** The bucket of a number. Compares numbers, which needs no read of the ids on the way. */
-function bucketOf(table: Uint32Array, hash: number, wanted: number): number | undefined {
+function bucketOf(table: Int32Array, hash: number, wanted: number): number | undefined {
   const mask = table.length - 1
   let bucket = hash & mask
   for (; table[bucket] !== wanted; bucket = (bucket + 1) & mask) if (table[bucket] === 0) return undefined

@@ -12,8 +12,9 @@ export function readU48(view: DataView, at: number): number {
 export function writeU48(view: DataView, at: number, value: number): void {
   if (!(value >= 0 && value < U16_RANGE * U32_RANGE))
     throw new RangeError('a slot, seq or batch beyond 48 bits')
-  view.setUint32(at, value % U32_RANGE, true)
-  view.setUint16(at + 4, value / U32_RANGE, true)
+  // Whole numbers: a caller that passes a fraction to a view is never compiled for good.
+  view.setUint32(at, value >>> 0, true)
+  view.setUint16(at + 4, Math.floor(value / U32_RANGE), true)
 }
 
 const CHUNK_SHIFT = 10

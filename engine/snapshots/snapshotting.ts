@@ -26,8 +26,6 @@ type SnapshotPace = {
 }
 /** Share of the rows that may wait: beyond it a snapshot is due at once, and its thread has the priority of the history. */
 const LATE_SHARE = 1 / 4
-/** Rest between two rounds in time, as a multiple of the last round's time: a round occupies a core with its replay. */
-const REST_FACTOR = 3
 
 type Parts = {
   journal: Journal
@@ -130,7 +128,8 @@ export class Snapshotting {
     }
     const ended_ms = clock.monotonicMs()
     const took_ms = ended_ms - began_ms
-    this.not_before_ms = ended_ms + REST_FACTOR * took_ms
+    // A round occupies a core with its replay, so the next one rests as long as it took.
+    this.not_before_ms = ended_ms + took_ms
     this.late_not_before_ms = ended_ms + (has_failed ? took_ms : 0)
   }
 

@@ -17,27 +17,29 @@ export const COST = {
   read: 0.1,
 } as const
 
-/** The newest limits, as most are like the ones before: a read takes a tenth of a token, and accounts have the same policy. */
+/** The newest headers, as most say what the ones before said: a read takes a tenth of a token, and accounts share one policy. */
 let newest = {
   capacity: 0,
   refill_per_s: 0,
-  remaining: 0,
+  left: 0,
+  full_s: 0,
   headers: { 'ratelimit-policy': '', ratelimit: '' },
 }
 
 /** draft-ietf-httpapi-ratelimit-headers: `q` tokens refill within `w` seconds; `r` remain, the bucket is full in `t` seconds. */
 export function limitHeaders({ capacity, refill_per_s, remaining }: LimitState): Readonly<HeaderMap> {
   const is_policy = capacity === newest.capacity && refill_per_s === newest.refill_per_s
-  if (is_policy && remaining === newest.remaining) return newest.headers
+  const left = Math.max(0, Math.floor(remaining))
   const full_s = Math.ceil(Math.max(0, capacity - remaining) / refill_per_s)
+  if (is_policy && left === newest.left && full_s === newest.full_s) return newest.headers
   const window_s = Math.max(1, Math.ceil(capacity / refill_per_s))
   const headers = {
     'ratelimit-policy': is_policy
       ? newest.headers['ratelimit-policy']
       : `"account";q=${Math.floor(capacity)};w=${window_s}`,
-    ratelimit: `"account";r=${Math.max(0, Math.floor(remaining))};t=${full_s}`,
+    ratelimit: `"account";r=${left};t=${full_s}`,
   }
-  newest = { capacity, refill_per_s, remaining, headers }
+  newest = { capacity, refill_per_s, left, full_s, headers }
   return headers
 }
 
