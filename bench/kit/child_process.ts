@@ -59,11 +59,8 @@ export async function runBench(
   children: readonly Child[],
   measure: (dir: string) => Promise<Figure[]>,
 ): Promise<void> {
-  try {
-    report(name, await inFolder(name, measure))
-  } finally {
-    await Promise.all(children.map((child) => child.end()))
-  }
+  const ended = () => Promise.all(children.map((child) => child.end()))
+  report(name, await inFolder(name, (dir) => measure(dir).finally(ended)))
 }
 
 /** The child's side, once in a process. */

@@ -49,7 +49,6 @@ export class Snapshotting {
   private timer: ReturnType<typeof setInterval> | undefined
   private round: Promise<void> | undefined
   private not_before_ms = 0
-  private late_not_before_ms = 0
   private newest_ms: number
   private stopped = false
   /** The position on chain at the round before. */
@@ -104,12 +103,10 @@ export class Snapshotting {
     if (this.stopped || this.round !== undefined) return
     const records = sequencer.seq_durable - (this.newest?.seq ?? 0)
     const due = records >= this.pace.records || (records > 0 && now_ms - this.newest_ms >= this.pace.every_ms)
-    const { isLate } = this
-    if ((isLate && now_ms >= this.late_not_before_ms) || (due && now_ms >= this.not_before_ms))
-      void this.now()
+    if ((due || this.isLate) && now_ms >= this.not_before_ms) void this.now()
   }
 
-  /** Orders are rejected once the rows are too many: no rest after a long round may bring that about. */
+  /** Orders are rejected once the rows are too many. */
   private get isLate(): boolean {
     return this.parts.rowsWaiting() > LATE_SHARE * LIMITS.rows_waiting_max
   }
@@ -126,11 +123,9 @@ export class Snapshotting {
       else this.failures++
       has_failed = true
     }
+    // A round occupies a core with its replay, so one that failed is followed by a rest as long.
     const ended_ms = clock.monotonicMs()
-    const took_ms = ended_ms - began_ms
-    // A round occupies a core with its replay, so the next one rests as long as it took.
-    this.not_before_ms = ended_ms + took_ms
-    this.late_not_before_ms = ended_ms + (has_failed ? took_ms : 0)
+    this.not_before_ms = has_failed ? ended_ms + (ended_ms - began_ms) : 0
   }
 
   private async makeOne(): Promise<void> {

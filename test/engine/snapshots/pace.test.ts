@@ -92,8 +92,9 @@ function site(
   return { now, made, late, retired, pruned, covered, steps, fatal, snapshotting, look }
 }
 
-test('a snapshot is due after so many records, or after some time with fewer', async () => {
+test('a snapshot is due after so many records, also after a long round, or after some time with fewer', async () => {
   const { now, made, look, snapshotting } = site()
+  now.took_ms = 600
   now.seq = 99
   await look()
   expect(made).toHaveLength(0)
@@ -109,6 +110,11 @@ test('a snapshot is due after so many records, or after some time with fewer', a
   now.ms += 10_000
   await look()
   expect(made).toHaveLength(2)
+  for (const seq of [201, 301]) {
+    now.seq = seq
+    await look()
+  }
+  expect(made.map(({ seq }) => seq)).toEqual([100, 101, 201, 301])
   await snapshotting.close()
 })
 
@@ -125,31 +131,34 @@ test('a snapshot is due while a quarter of the rows that the memory may hold wai
   now.seq = 2
   await look()
   expect(made).toHaveLength(2)
-  now.seq = 1_000
+  now.seq = 3
   now.rows--
   await look()
   expect(made).toHaveLength(2)
   await snapshotting.close()
 })
 
-test('a late snapshot that failed is tried again after a rest as long as its round', async () => {
-  const { now, made, look, snapshotting } = site(async () => {
-    throw new Error('disk full')
-  })
-  now.rows = LIMITS.rows_waiting_max
-  now.took_ms = 1_000
-  now.seq = 1
-  for (const [after_ms, rounds] of [
-    [0, 1],
-    [999, 1],
-    [1, 2],
-  ] as const) {
-    now.ms += after_ms
-    await look()
-    expect(made).toHaveLength(rounds)
-  }
-  await snapshotting.close()
-})
+test.each(['late', 'in time'])(
+  'a snapshot that is %s and failed is tried again after a rest as long as its round',
+  async (due) => {
+    const { now, made, look, snapshotting } = site(async () => {
+      throw new Error('disk full')
+    })
+    if (due === 'late') now.rows = LIMITS.rows_waiting_max
+    now.took_ms = 1_000
+    now.seq = 100
+    for (const [after_ms, rounds] of [
+      [0, 1],
+      [999, 1],
+      [1, 2],
+    ] as const) {
+      now.ms += after_ms
+      await look()
+      expect(made).toHaveLength(rounds)
+    }
+    await snapshotting.close()
+  },
+)
 
 test('a snapshot that is due for its rows is late, one for its records is not', async () => {
   const { now, late, look, snapshotting } = site()
@@ -199,21 +208,6 @@ test('lookups find rows that a snapshot takes before the state drops them', asyn
   now.seq = 100
   await look()
   expect(steps).toEqual(['lookups find the rows', 'the state drops them'])
-  await snapshotting.close()
-})
-
-test('a snapshot is followed by a rest as long as its round', async () => {
-  const { now, made, look, snapshotting } = site()
-  now.seq = 100
-  now.took_ms = 50
-  await look()
-  now.seq = 300
-  now.ms += 49
-  await look()
-  expect(made).toHaveLength(1)
-  now.ms += 1
-  await look()
-  expect(made).toHaveLength(2)
   await snapshotting.close()
 })
 
