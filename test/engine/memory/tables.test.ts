@@ -12,6 +12,7 @@ import { RowQueue } from '../../../engine/memory/row_queue'
 import { RowMemory } from '../../../engine/memory/rows'
 import { LruTexts, SharedTexts } from '../../../engine/memory/texts'
 import { durableRecords } from '../../../engine/snapshots/make_snapshot'
+import { ByteReader, ByteWriter } from '../../../protocol/byte_stream'
 import { concatBytes, copyBytes, utf8 } from '../../../protocol/bytes'
 import { sha256 } from '../../../protocol/sha256'
 import { FIXED_HASH_SEED } from '../../kit/venue/machine_world'
@@ -150,21 +151,42 @@ test('keys behind a truncation are gone and can be appended again in another ord
     expect(queue.indexOf(keyOf(name))).toBe(name < 1_000 ? name : 3_999 - name)
 })
 
-test('a drop reads the fewer of the rows that go and those that stay', () => {
-  for (const [dropped, most] of [
-    [9_900, 400],
-    [100, 400],
+test.each([2 ** 31, 2 ** 32, 2 ** 40])(
+  'rows are found, dropped and counted on where their numbers pass %d',
+  (passed) => {
+    const begun = new ByteWriter()
+    begun.uint(passed - 3_000)
+    begun.uint(0)
+    const queue = new RowQueue(16, 16, FIXED_HASH_SEED)
+    queue.decode(new ByteReader(begun.done()))
+    const idAt = (number: number) => idOf(number - passed + 3_000)
+    const kept = (first: number) => {
+      for (let number = first; number < queue.size; number++)
+        if (queue.indexOf(idAt(number)) !== number) return false
+      return queue.first === first && !queue.has(idAt(first - 1))
+    }
+    while (queue.size < passed + 3_000) expect(queue.append(idAt(queue.size))).toBe(queue.size - 1)
+    for (const first of [passed - 2_900, passed - 1, passed + 1, passed + 2_900]) {
+      queue.dropBefore(first)
+      expect(kept(first)).toBe(true)
+    }
+  },
+)
+
+test('a drop touches the fewer of the rows that go and those that stay', () => {
+  for (const [dropped, touched] of [
+    [9_900, [0, 100]],
+    [100, [100, 0]],
   ] as const) {
     const queue = new RowQueue(32, 32, FIXED_HASH_SEED)
     for (let name = 0; name < 10_000; name++) queue.append(keyOf(name))
-    let looked = 0
-    const { indexOf } = queue
-    queue.indexOf = (key, from) => {
-      looked++
-      return indexOf.call(queue, key, from)
+    const calls = [spyOn(IdTable.prototype, 'drop'), spyOn(IdTable.prototype, 'put')]
+    try {
+      queue.dropBefore(dropped)
+      expect(calls.map(({ mock }) => mock.calls.length)).toEqual([...touched])
+    } finally {
+      for (const call of calls) call.mockRestore()
     }
-    queue.dropBefore(dropped)
-    expect(looked).toBeLessThan(most)
     for (let name = 0; name < 10_000; name++)
       expect(queue.indexOf(keyOf(name))).toBe(name < dropped ? undefined : name)
   }
