@@ -163,6 +163,8 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'a buffer of exactly that length is made again, which costs memory alone',
   'engine/machine/book/priority.ts: if (count > handles.length) makeRoom(Math.max(256, 2 * count)) => if (count >= handles.length) makeRoom(Math.max(256, 2 * count))':
     'room is made one order earlier, which costs memory alone',
+  'engine/machine/book/priority.ts: let ties = 0 => let ties = 1':
+    'the first run is then one that nothing writes: an empty one',
   'engine/snapshots/scrub_worker.ts: Bun.gc(true) => Bun.gc(false)':
     'what an idle thread leaves is collected later, which costs memory alone',
   'protocol/byte_stream.ts: if (to - from > CACHED_BYTES_MAX) return decodeUtf8(bytes.subarray(from, to)) => if (to - from > CACHED_BYTES_MAX) {}':
