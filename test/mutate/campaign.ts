@@ -43,8 +43,9 @@ type Measured = { readonly test: string; readonly seconds: number; readonly line
 
 /** Faults are judged first by tests of about this duration, then by the type checker, then by the others. */
 const FIRST_TESTS_S = 20
-/** Of each fault's tests, times their duration without it. */
-const PATIENCE = 8
+/** A fault may keep a test from ending: its tests get this many times their duration without it, and this long more. */
+const PATIENCE = 4
+const PATIENCE_S = 60
 
 /** Those that execute the line first, the quickest first: worker threads and further processes may execute it, too. */
 function inOrder(measured: readonly Measured[], { file, line }: Site): Measured[] {
@@ -182,9 +183,9 @@ export class Campaign {
   }
 
   async #runAll(copy: TreeCopy, tests: readonly Measured[]): Promise<readonly [Verdict, string]> {
-    const seconds = tests.reduce((sum, one) => sum + one.seconds, 60)
+    const seconds = tests.reduce((sum, one) => sum + one.seconds, 0)
     const names = tests.map(({ test }) => test)
-    const result = await this.#runTests(copy, names, Math.ceil(PATIENCE * seconds), [])
+    const result = await this.#runTests(copy, names, Math.ceil(PATIENCE * seconds) + PATIENCE_S, [])
     copy.emptyTemporary()
     return result
   }

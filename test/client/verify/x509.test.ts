@@ -104,6 +104,14 @@ describe('values', () => {
     ])
       expect(() => readNamedBits(reader(...bytes))).toThrow(MalformedDer)
     expect(readOid(reader(6, 3, 0x55, 0x1d, 0x13))).toBe('2.5.29.19')
+    for (const [bytes, oid] of [
+      [[0x27], '0.39'],
+      [[0x28], '1.0'],
+      [[0x4f], '1.39'],
+      [[0x50], '2.0'],
+      [[0x81, 0x34], '2.100'],
+    ] as const)
+      expect(readOid(reader(6, bytes.length, ...bytes))).toBe(oid)
     expect(readOid(reader(6, 6, 0x2a, 0x8f, 0xff, 0xff, 0xff, 0x7f))).toBe('1.2.4294967295')
     expect(() => readOid(reader(6, 7, 0x2a, 0x81, 0x80, 0x80, 0x80, 0x80, 0x00))).toThrow(/too long/)
     for (const bytes of [
