@@ -167,6 +167,8 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'the first run is then one that nothing writes: an empty one',
   'engine/machine/book/book.ts: if (tick >= base + (window >> 2) && tick < base + window - (window >> 2)) return => if (tick >= base + (window >> 2) && tick < base + window - (window >> 2)) {}':
     'the window moves with every reference, which costs time alone',
+  "engine/journal/snapshot_store.ts: const piece_key = await crypto.subtle.importKey('raw', pieceKey(key, header), 'AES-GCM', false, ['encrypt']) => const piece_key = await crypto.subtle.importKey('raw', pieceKey(key, header), 'AES-GCM', true, ['encrypt'])":
+    'no code asks the object for its key',
   'engine/snapshots/scrub_worker.ts: Bun.gc(true) => Bun.gc(false)':
     'what an idle thread leaves is collected later, which costs memory alone',
   'protocol/byte_stream.ts: if (to - from > CACHED_BYTES_MAX) return decodeUtf8(bytes.subarray(from, to)) => if (to - from > CACHED_BYTES_MAX) {}':

@@ -48,6 +48,21 @@ function eachRead(use: () => void): void {
 
 const groups = Array.from({ length: 40 }, (_, i) => records(i, 3, 300))
 
+test('a read that gives fewer bytes than are asked for is continued behind them', async () => {
+  await withFolder(async (dir) => {
+    await write(dir, groups, 8_192)
+    const { end } = recover(dir, KEY)
+    let reads = 0
+    disk.read = (fd, into, from, length, at) => {
+      reads++
+      return real.read(fd, into, from, Math.min(length, 100), at)
+    }
+    expect(recover(dir, KEY).end).toEqual(end)
+    checkSegment({ dir, key: KEY }, 1)
+    expect(reads).toBeGreaterThan(80)
+  })
+})
+
 test('a journal is recovered and an old segment verified past any one bad read', async () => {
   await withFolder(async (dir) => {
     await write(dir, groups, 8_192)
