@@ -7,8 +7,8 @@ export const REQUEST_BYTES_MAX = 1024 * 1024
 export const IDLE_S = 60
 /** Characters of a symbol, or of the name of an evidence file, in a path. */
 export const PATH_NAME_LENGTH_MAX = 64
-/** Characters of a bearer token; ours have 43. */
-export const TOKEN_LENGTH_MAX = 512
+/** Characters of a bearer token in a query; ours have 43. */
+export const QUERY_TOKEN_LENGTH_MAX = 512
 /** Parsed URLs that are kept, and characters of each. */
 export const URLS_KEPT_MAX = 2_048
 export const URL_CHARACTERS_KEPT_MAX = 512

@@ -21,7 +21,7 @@ import type { Meters } from '../edge/meters'
 import { problemResponse, refusalOf } from '../edge/problem'
 import { COST, limitHeaders } from '../edge/rate'
 import type { OpenSocket, Services, Sockets } from '../edge/services'
-import { SOCKETS_TICK_MS, TOKEN_LENGTH_MAX } from '../limits'
+import { QUERY_TOKEN_LENGTH_MAX, SOCKETS_TICK_MS } from '../limits'
 import { Connection, type Start } from './connection'
 import type { Transport } from './outbox'
 
@@ -42,7 +42,7 @@ export type Upgrader = {
 export const StreamQuery = exact({
   token: t.Optional(
     t.String({
-      maxLength: TOKEN_LENGTH_MAX,
+      maxLength: QUERY_TOKEN_LENGTH_MAX,
       description: 'Bearer token, for clients that cannot set headers.',
     }),
   ),

@@ -44,7 +44,7 @@ type Measured = { readonly test: string; readonly seconds: number; readonly line
 /** Faults are judged first by tests of about this duration, then by the type checker, then by the others. */
 const FIRST_TESTS_S = 20
 /** A fault may keep a test from ending: its tests get this many times their duration without it, and this long more. */
-const PATIENCE = 4
+const PATIENCE = 8
 const PATIENCE_S = 60
 
 /** Those that execute the line first, the quickest first: worker threads and further processes may execute it, too. */
