@@ -61,7 +61,8 @@ async function readBody({ body }: Response, bytes_max: number): Promise<Uint8Arr
   for (let read = await reader?.read(); read?.value !== undefined; read = await reader?.read()) {
     length += read.value.length
     if (length > bytes_max) {
-      await reader?.cancel()
+      // How its sender ends changes nothing.
+      reader?.cancel().catch(() => undefined)
       throw new NoAnswer('too_long')
     }
     chunks.push(read.value)

@@ -15,6 +15,9 @@ export type Area = {
   readonly tests: readonly string[]
 }
 
+type Areas = Readonly<Record<string, Area>>
+type AreaSite = Site & { readonly area: string }
+
 /** `gone`: the source has changed since the sample was drawn. */
 type Verdict = 'noticed' | 'time limit' | 'compiler' | 'survived' | 'gone'
 export type Result = { readonly at: number; readonly verdict: Verdict; readonly by: string; seconds: number }
@@ -38,7 +41,7 @@ const testsOf = (root: string, { tests }: Area): string[] => [
   ...new Set(tests.flatMap((path) => filesIn(root, path, TEST))),
 ]
 
-/** A test without a fault: how long it runs, and the lines that the main thread of its process executes. */
+/** A test without a fault: how long it runs, and the lines of faults that the main thread of its process executes. */
 type Measured = { readonly test: string; readonly seconds: number; readonly lines: ReadonlySet<string> }
 
 /** Faults are judged first by tests of about this duration, then by the type checker, then by the others. */
@@ -47,9 +50,11 @@ const FIRST_TESTS_S = 20
 const PATIENCE = 8
 const PATIENCE_S = 60
 
+const lineOf = ({ file, line }: Site): string => `${file}:${line}`
+
 /** Those that execute the line first, the quickest first: worker threads and further processes may execute it, too. */
-function inOrder(measured: readonly Measured[], { file, line }: Site): Measured[] {
-  const executes = ({ lines }: Measured) => (lines.has(`${file}:${line}`) ? 0 : 1)
+function inOrder(measured: readonly Measured[], site: Site): Measured[] {
+  const executes = ({ lines }: Measured) => (lines.has(lineOf(site)) ? 0 : 1)
   return measured.toSorted((a, b) => executes(a) - executes(b) || a.seconds - b.seconds)
 }
 
@@ -79,30 +84,36 @@ function drawFaults(root: string, area: Area, count: number, seed: number): Site
 }
 
 export class Campaign {
-  readonly sites: readonly Site[]
+  readonly sites: readonly AreaSite[]
   readonly results = new Map<number, Result>()
   readonly #copies: TreeCopy[] = []
   readonly #running = new Set<Bun.Subprocess>()
   #closed = false
 
-  /** @param file goes on where this file ends, and every result is appended to it */
+  /**
+   * @param count of each area
+   * @param file goes on where this file ends, and every result is appended to it
+   */
   constructor(
     readonly root: string,
-    readonly name: string,
-    readonly area: Area,
+    readonly areas: Areas,
     count: number,
     seed: number,
     readonly file?: string,
   ) {
     if (file === undefined || !existsSync(file)) {
-      this.sites = drawFaults(root, area, count, seed)
-      if (file !== undefined) writeFileSync(file, `${JSON.stringify({ name, seed, sites: this.sites })}\n`)
+      this.sites = Object.entries(areas).flatMap(([name, area]) =>
+        drawFaults(root, area, count, seed).map((site) => ({ area: name, ...site })),
+      )
+      if (file !== undefined) writeFileSync(file, `${JSON.stringify({ seed, sites: this.sites })}\n`)
       return
     }
     // A run that was killed may have left half a line.
     const [head = '', ...lines] = readFileSync(file, 'utf8').split('\n').slice(0, -1)
-    if (!head.startsWith(`{"name":"${name}",`)) throw new Error(`${file} is no sample of ${name}`)
     this.sites = JSON.parse(head).sites
+    const drawn = new Set(this.sites.map(({ area }) => area))
+    if (drawn.symmetricDifference(new Set(Object.keys(areas))).size > 0)
+      throw new Error(`${file} is a sample of other areas: ${[...drawn].join(', ')}`)
     for (const line of lines) this.results.set(JSON.parse(line).at, JSON.parse(line))
     writeFileSync(file, [head, ...lines, ''].join('\n'))
   }
@@ -113,8 +124,11 @@ export class Campaign {
 
   async run(workers: number, report: (result: Result) => void): Promise<void> {
     const open = this.sites.map((_, at) => at).filter((at) => !this.results.has(at))
-    const tests = testsOf(this.root, this.area)
-    const measured: Measured[] = []
+    const tests_of = new Map(
+      Object.entries(this.areas).map(([name, area]) => [name, testsOf(this.root, area)]),
+    )
+    const tests = [...new Set(open.flatMap((at) => tests_of.get(this.sites[at]!.area)!))]
+    const measured = new Map<string, Measured>()
     const work = async () => {
       const copy = new TreeCopy(this.root)
       this.#copies.push(copy)
@@ -123,13 +137,15 @@ export class Campaign {
         if (existsSync(path))
           writeFileSync(path, readFileSync(path, 'utf8').replace(/ *'-Dwarnings',?\n?/g, ''))
       for (let test = tests.shift(); test !== undefined && !this.#closed; test = tests.shift())
-        measured.push(await this.#measure(copy, test))
+        measured.set(test, await this.#measure(copy, test))
       const types = await this.#types(copy)
       if (types !== undefined && !this.#closed) throw new Error(`without a fault: ${types}`)
       return async () => {
         for (let at = open.shift(); at !== undefined && !this.#closed; at = open.shift()) {
           const began_ms = performance.now()
-          const [verdict, by] = await this.#judge(copy, this.sites[at]!, inOrder(measured, this.sites[at]!))
+          const site = this.sites[at]!
+          const own = tests_of.get(site.area)!.map((test) => measured.get(test)!)
+          const [verdict, by] = await this.#judge(copy, site, inOrder(own, site))
           if (this.#closed) return
           const result = { at, verdict, by, seconds: Math.round((performance.now() - began_ms) / 1000) }
           this.results.set(at, result)
@@ -151,7 +167,8 @@ export class Campaign {
     const [verdict, by] = await this.#runTests(copy, [test], 1_200, flags)
     if (verdict !== 'survived' && !this.#closed) throw new Error(`without a fault: ${verdict} by ${by}`)
     const report = join(coverage, 'lcov.info')
-    const lines = executedLines(existsSync(report) ? readFileSync(report, 'utf8') : '')
+    const executed = executedLines(existsSync(report) ? readFileSync(report, 'utf8') : '')
+    const lines = new Set(this.sites.map(lineOf).filter((line) => executed.has(line)))
     copy.emptyTemporary()
     return { test, seconds: (performance.now() - began_ms) / 1000, lines }
   }
@@ -243,28 +260,40 @@ export function describe(site: Site, { verdict, by, seconds }: Result): string {
   return `${verdict.padEnd(10)} ${site.file}:${site.line} ${site.operator}, ${seconds} s ${short(by)}`
 }
 
+type Judged = { readonly site: AreaSite; readonly column: Verdict | 'explained' }
 type Table = { readonly lines: readonly string[]; readonly survived: readonly Site[] }
 
-export function tableOf({ name, sites, results }: Campaign, explained = EXPLAINED): Table {
-  const having = (verdict: Result['verdict']) =>
-    [...results.values()].filter((result) => result.verdict === verdict).map(({ at }) => sites[at]!)
-  const left = having('survived')
-  const survived = left.filter((site) => explained[nameOf(site)] === undefined)
-  const counted = {
-    planted: results.size,
-    noticed: having('noticed').length,
-    'time limit': having('time limit').length,
-    compiler: having('compiler').length,
-    gone: having('gone').length,
-    explained: left.length - survived.length,
-    survived: survived.length,
-  }
-  const by_tests = counted.noticed + counted['time limit']
-  const share = by_tests + survived.length === 0 ? 1 : by_tests / (by_tests + survived.length)
-  const row = Object.entries(counted).map(([column, count]) => `${column} ${count}`)
+const COLUMNS = ['noticed', 'time limit', 'compiler', 'gone', 'explained', 'survived'] as const
+
+function rowOf(name: string, judged: readonly Judged[]): string {
+  const counts = COLUMNS.map((column) => judged.filter((one) => one.column === column).length)
+  const [noticed = 0, time_limit = 0] = counts
+  const by_tests = noticed + time_limit
+  const could = by_tests + counts.at(-1)!
+  const share = could === 0 ? 1 : by_tests / could
+  const row = COLUMNS.map((column, at) => `${column} ${counts[at]}`)
+  return `${name}: planted ${judged.length}, ${row.join(', ')}; noticed of those that could be ${(100 * share).toFixed(1)} %`
+}
+
+/** A row of each area, of several areas one of all, and the faults that survived without an explanation. */
+export function tableOf({ areas, sites, results }: Campaign, explained = EXPLAINED): Table {
+  const judged = [...results.values()].map(({ at, verdict }): Judged => {
+    const site = sites[at]!
+    const is_explained = verdict === 'survived' && explained[nameOf(site)] !== undefined
+    return { site, column: is_explained ? 'explained' : verdict }
+  })
+  const names = Object.keys(areas)
+  const rows = names.map((name) =>
+    rowOf(
+      name,
+      judged.filter(({ site }) => site.area === name),
+    ),
+  )
+  const survived = judged.filter(({ column }) => column === 'survived').map(({ site }) => site)
   return {
     lines: [
-      `${name}: ${row.join(', ')}; noticed of those that could be ${(100 * share).toFixed(1)} %`,
+      ...rows,
+      ...(names.length > 1 ? [rowOf('all', judged)] : []),
       ...survived.flatMap((site) => [
         `survived ${site.file}:${site.line} ${site.operator}`,
         `  old ${site.old}`,

@@ -1,12 +1,13 @@
-/** `bun run mutate --area NAME`: plants faults in the sources of an area and lists those that its tests do not notice. */
+/** `bun run mutate --area NAME`: plants faults in the sources of areas and lists those that their tests do not notice. */
 import { join } from 'node:path'
 import { Options, runCommand, UsageFault } from '../../client/cli/command'
 import { AREAS } from './areas'
 import { Campaign, describe, tableOf } from './campaign'
 
-const USAGE = `usage: bun run mutate --area NAME [--count N] [--seed S] [--workers W] [--resume FILE] [--survivors]
-Plants N faults in the sources of an area, one at a time in a copy of the tree, and runs the tests of the area on each: the
+const USAGE = `usage: bun run mutate --area NAMES [--count N] [--seed S] [--workers W] [--resume FILE] [--survivors]
+Plants N faults in the sources of each area, one at a time in a copy of the tree, and runs the tests of the area on each: the
 quick ones that execute the line, then the type checker, then the others. Lists the faults that nothing noticed.
+  --area       one or several, with commas between them, or 'all'
   --count      default 30
   --seed       of an earlier run, to draw its faults again
   --workers    copies that run at the same time; default 1
@@ -19,14 +20,16 @@ await runCommand(USAGE, async (args) => {
     texts: ['area', 'count', 'seed', 'workers', 'resume'],
     flags: ['survivors'],
   })
-  const name = options.text('area')
-  if (!Object.hasOwn(AREAS, name)) throw new UsageFault(`there is no area '${name}'`)
+  const asked = options.text('area')
+  const names = asked === 'all' ? Object.keys(AREAS) : asked.split(',')
+  const unknown = names.find((name) => !Object.hasOwn(AREAS, name))
+  if (unknown !== undefined) throw new UsageFault(`there is no area '${unknown}'`)
+  const areas = Object.fromEntries(names.map((name) => [name, AREAS[name]!]))
   const workers = options.count('workers', 1)
   if (workers < 1) throw new UsageFault('--workers is at least 1')
   const seed = options.count('seed', Date.now() % 1_000_000_000)
   const root = join(import.meta.dir, '../..')
-  const file = options.optional('resume')
-  const campaign = new Campaign(root, name, AREAS[name]!, options.count('count', 30), seed, file)
+  const campaign = new Campaign(root, areas, options.count('count', 30), seed, options.optional('resume'))
   if (options.flag('survivors')) campaign.forgetSurvivors()
   console.log(`seed ${seed}, ${campaign.sites.length} faults, ${campaign.results.size} of them tried before`)
   process.once('SIGINT', () => void campaign.close().finally(() => process.exit(1)))

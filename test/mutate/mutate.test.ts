@@ -17,6 +17,7 @@ const FEE = `export function feeOf(amount: number, free: number): number {
 }
 `
 const AREA: Area = { sources: ['src'], tests: ['test'] }
+const AREAS_OF_FEE = { fees: AREA, paid: { sources: ['src'], tests: ['test/fee.test.ts'] } }
 
 function smallTree(): string {
   const root = mkdtempSync(join(folder, 'tree-'))
@@ -47,46 +48,68 @@ async function hold(campaign: Campaign): Promise<Result[]> {
 test('each fault is noticed, or survives and is listed; a run goes on where its file ends', async () => {
   const root = smallTree()
   const file = join(root, 'results')
-  const campaign = new Campaign(root, 'fees', AREA, 99, 1, file)
+  const campaign = new Campaign(root, AREAS_OF_FEE, 99, 1, file)
   await hold(campaign)
-  const found = campaign.sites.map(({ operator }, at) => [operator, campaign.results.get(at)!.verdict])
-  // At the bound both ways give 0, so no test can notice it.
-  expect(found.sort()).toEqual([
-    ['arithmetic', 'noticed'],
-    ['comparison', 'survived'],
-    ['constant', 'noticed'],
-    ['negated condition', 'noticed'],
-    ['statement', 'noticed'],
+  const found = campaign.sites.map(({ area, operator }, at) => [
+    area,
+    operator,
+    campaign.results.get(at)!.verdict,
   ])
-  const by = campaign.sites.map((_, at) => campaign.results.get(at)!.by)
-  expect(by.filter((text) => text.includes('test/apart.test.ts (fail) free'))).toHaveLength(2)
+  expect(found.sort()).toEqual([
+    ['fees', 'arithmetic', 'noticed'],
+    // At the bound both ways give 0, so no test can notice it.
+    ['fees', 'comparison', 'survived'],
+    ['fees', 'constant', 'noticed'],
+    ['fees', 'negated condition', 'noticed'],
+    ['fees', 'statement', 'noticed'],
+    ['paid', 'arithmetic', 'noticed'],
+    ['paid', 'comparison', 'survived'],
+    ['paid', 'constant', 'survived'],
+    ['paid', 'negated condition', 'noticed'],
+    ['paid', 'statement', 'survived'],
+  ])
+  const by = (name: string) =>
+    campaign.sites.flatMap(({ area }, at) => (area === name ? [campaign.results.get(at)!.by] : []))
+  expect(by('fees').filter((text) => text.includes('test/apart.test.ts (fail) free'))).toHaveLength(2)
+  expect(by('paid').filter((text) => text.includes('test/apart.test.ts'))).toEqual([])
   expect(readFileSync(join(root, 'src/fee.ts'), 'utf8')).toBe(FEE)
 
   const { lines, survived } = tableOf(campaign, {})
-  expect(survived).toMatchObject([
-    { file: 'src/fee.ts', line: 2, was: 'amount <= free', text: 'amount < free' },
-  ])
-  expect(lines[0]).toContain('planted 5, noticed 4, ')
+  expect(lines.slice(0, 3)).toMatchObject(
+    ['fees: planted 5, noticed 4, ', 'paid: planted 5, noticed 2, ', 'all: planted 10, noticed 6, '].map(
+      (row) => expect.stringContaining(row),
+    ),
+  )
+  const compared = survived.find(({ operator }) => operator === 'comparison')!
+  expect(compared).toMatchObject({
+    file: 'src/fee.ts',
+    line: 2,
+    was: 'amount <= free',
+    text: 'amount < free',
+  })
   expect(lines).toContain('  new if (amount < free) return 0')
-  const explained = tableOf(campaign, { [nameOf(survived[0]!)]: 'both ways give 0' })
-  expect(explained.survived).toEqual([])
+  const explained = tableOf(campaign, { [nameOf(compared)]: 'both ways give 0' })
+  expect(explained.survived.map(({ operator }) => operator).sort()).toEqual(['constant', 'statement'])
   expect(explained.lines[0]).toContain('explained 1, survived 0')
 
   const whole = readFileSync(file, 'utf8')
   const lines_of_file = whole.trimEnd().split('\n')
-  writeFileSync(file, `${lines_of_file.slice(0, 4).join('\n')}\n{"at":`)
-  const resumed = new Campaign(root, 'fees', AREA, 1, 2, file)
+  writeFileSync(file, `${lines_of_file.slice(0, 9).join('\n')}\n{"at":`)
+  const resumed = new Campaign(root, AREAS_OF_FEE, 1, 2, file)
   expect(resumed.sites).toEqual(campaign.sites)
   expect((await hold(resumed)).length).toBe(2)
-  expect(new Set(resumed.results.keys()).size).toBe(5)
+  expect(new Set(resumed.results.keys()).size).toBe(10)
   resumed.forgetSurvivors()
-  expect(resumed.results.size).toBe(4)
+  expect(resumed.results.size).toBe(6)
+  expect(() => new Campaign(root, { fees: AREA }, 1, 2, file)).toThrow(
+    'is a sample of other areas: fees, paid',
+  )
 }, 240_000)
 
 test('tests that fail without a fault are no evidence', async () => {
   const root = smallTree()
   writeFileSync(join(root, 'src/fee.ts'), FEE.replace('amount - free', 'amount + free'))
-  const [failed] = await Promise.allSettled([hold(new Campaign(root, 'fees', AREA, 3, 1))])
+  const [failed] = await Promise.allSettled([hold(new Campaign(root, { fees: AREA }, 3, 1))])
   expect(failed).toMatchObject({ status: 'rejected' })
   expect(String(failed!.status === 'rejected' && failed!.reason)).toContain('test/fee.test.ts (fail) paid')
 }, 240_000)

@@ -320,3 +320,12 @@ test('a body of exactly the bound is whole, and one byte more is too long', asyn
   expect((await askBounded(async () => new Response(null), 0, 1_000)).bytes).toEqual(new Uint8Array())
   expect(await ask(11).catch((error) => error.kind)).toBe('too_long')
 })
+
+test('a body is too long also where its end fails', async () => {
+  const body = new ReadableStream({
+    pull: (controller) => controller.enqueue(new Uint8Array(11)),
+    cancel: () => Promise.reject(new Error('reset')),
+  })
+  const asked = askBounded(async () => new Response(body), 10, 1_000)
+  expect(await asked.catch((error) => error.kind)).toBe('too_long')
+})

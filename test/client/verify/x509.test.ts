@@ -176,20 +176,19 @@ const OTHER = { common_name: 'other', organization: 'Test' }
 const key: KeyObject = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
 const SIGNS = x509.keyUsage(5, 6)
 
-function certificate(extensions: x509.Extension[], subject = AUTHORITY) {
-  return readCertificate(
-    x509.issueCertificate({
-      subject,
-      issuer: AUTHORITY,
-      subject_key: key,
-      issuer_key: key,
-      serial: Uint8Array.of(1),
-      not_before_ms: NOW_MS - DAY_MS,
-      not_after_ms: NOW_MS + DAY_MS,
-      extensions,
-    }),
-  )
+function issue(extensions: x509.Extension[], subject = AUTHORITY) {
+  return x509.issueCertificate({
+    subject,
+    issuer: AUTHORITY,
+    subject_key: key,
+    issuer_key: key,
+    serial: Uint8Array.of(1),
+    not_before_ms: NOW_MS - DAY_MS,
+    not_after_ms: NOW_MS + DAY_MS,
+    extensions,
+  })
 }
+const certificate = (...args: Parameters<typeof issue>) => readCertificate(issue(...args))
 const leaf = certificate([x509.basicConstraints(false)], OTHER)
 
 test('an authority issues when it is one, may sign certificates and the chain is short enough', async () => {
@@ -219,6 +218,20 @@ test('a common name with a character that could imitate another is refused', () 
   expect(common_name).toBe('SGX Root CA')
   for (const odd of ['SGX Root CA\u0000', '\u00e9 SGX Root CA', 'SGX\u00a0Root CA', 'SGX Root C\u0410'])
     expect(() => certificate([SIGNS], { ...OTHER, common_name: odd })).toThrow(/not ASCII/)
+})
+
+test('a common name is a string of one of four types', () => {
+  const bytes = issue([SIGNS], OTHER)
+  const tag_at = Buffer.from(bytes).indexOf('other') - 2
+  const taken = Array.from({ length: 256 }, (_, tag) => tag).filter((tag) => {
+    try {
+      return readCertificate(bytes.with(tag_at, tag)).common_name === 'other'
+    } catch (error) {
+      expect(error).toBeInstanceOf(MalformedDer)
+      return false
+    }
+  })
+  expect(taken).toEqual([0x0c, 0x13, 0x14, 0x16])
 })
 
 test('a key or signature of another width signs nothing', async () => {
