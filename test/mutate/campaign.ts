@@ -232,7 +232,7 @@ export class Campaign {
 
   async #spawn(copy: TreeCopy, command: readonly string[], limit_s: number) {
     // `timeout` ends the processes that a test has started, too.
-    const child = Bun.spawn(['timeout', '-k', '5', `${limit_s}`, 'nice', '-n', '19', ...command], {
+    const child = Bun.spawn(['timeout', '-k', '5', `${limit_s}`, 'nice', '-n', '10', ...command], {
       cwd: copy.root,
       env: { ...process.env, TMPDIR: copy.temporary },
       stdout: 'pipe',
