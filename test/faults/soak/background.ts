@@ -30,10 +30,10 @@ type BackgroundTerms = {
 export type BackgroundSample = {
   /** Orders placed and cancelled since the last sample, both acknowledged. */
   orders: number
-  /** From the moment at which a place was due. */
+  /** From the moment at which a place was due, without the time in which this process did not run. */
   p50_ms: number
   p99_ms: number
-  /** Of it this process was late, as others had the cores. */
+  /** In which this process did not run, as others had the cores, while a place was due. */
   late_p99_ms: number
   open: number
   /** Moments at which no note was free for an order that was due a second ago. */
@@ -96,6 +96,7 @@ class Background {
   #per_second: number | undefined
   #paused = true
   #due_ms = 0
+  #ticked_ms = 0
   #orders = 0
   #skipped = 0
   #reconnects = 0
@@ -167,8 +168,10 @@ class Background {
 
   #tick(): void {
     if (this.#lanes !== undefined && this.#lanes.ended > 0) void this.#reconnect()
-    if (this.#paused || this.#lanes === undefined) return
     const now_ms = performance.now()
+    const stood_ms = now_ms - this.#ticked_ms
+    this.#ticked_ms = now_ms
+    if (this.#paused || this.#lanes === undefined) return
     if (this.#per_second === undefined) this.#due_ms = now_ms
     else if (now_ms - this.#due_ms > LATE_MS_MAX) {
       this.#due_ms = now_ms
@@ -177,8 +180,10 @@ class Background {
     while (this.#due_ms <= now_ms) {
       const slot = this.#ready.shift()
       if (slot === undefined) return
-      slot.due_ms = this.#due_ms
-      this.#late_ms.push(now_ms - this.#due_ms)
+      // A place that waited for a note, too, waited for the venue.
+      const late_ms = Math.min(now_ms - this.#due_ms, stood_ms)
+      slot.due_ms = this.#due_ms + late_ms
+      this.#late_ms.push(late_ms)
       if (this.#per_second !== undefined)
         this.#due_ms += (-Math.log(1 - Math.random()) * 1_000) / this.#per_second
       slot.state = 'placing'

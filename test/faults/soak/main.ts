@@ -44,7 +44,7 @@ const FAULTS_SHOWN_MAX = 20
 
 /** Times of cancels and modifies are apart: of a member of a closed batch they are answered by its match, two slots later. */
 type Sample = Judged & {
-  /** Delay of the load's own process, and processes that waited for a core: not the venue's latency. */
+  /** Delay of the load's own process, which its latencies do not contain, and processes that waited for a core. */
   load_late_p99_ms: number
   machine_load: number
   disk_mb: number
