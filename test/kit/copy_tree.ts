@@ -16,7 +16,7 @@ import { join } from 'node:path'
 import { FIRST_VERSION } from '../../engine/machine/state/state'
 
 /** Folders at the top that no test reads, or that are linked. */
-const APART = new Set(['.git', 'node_modules', 'dist', 'data'])
+export const APART = new Set(['.git', 'node_modules', 'dist', 'data'])
 
 /** A copy of the tree. Its tests keep their temporary folders next to it, so that killed ones leave nothing. */
 export class TreeCopy {

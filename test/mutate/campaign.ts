@@ -1,8 +1,8 @@
 /** Plants the faults of a sample one at a time in copies of the tree, records whether the tests notice them, and reports. */
 
 import { appendFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { TreeCopy } from '../kit/copy_tree'
+import { join, resolve } from 'node:path'
+import { APART, TreeCopy } from '../kit/copy_tree'
 import { Random } from '../kit/random'
 import { said } from '../kit/said'
 import { EXPLAINED } from './areas'
@@ -70,6 +70,20 @@ function executedLines(report: string): Set<string> {
   return lines
 }
 
+/** Of all files that a copy has but `except`. */
+function hashOf(root: string, except: string): string {
+  const hasher = new Bun.CryptoHasher('sha256')
+  for (const top of readdirSync(root).sort()) {
+    if (APART.has(top)) continue
+    const files = statSync(join(root, top)).isFile()
+      ? [top]
+      : [...new Bun.Glob(`${top}/**/*`).scanSync({ cwd: root, dot: true })].sort()
+    for (const file of files.filter((name) => join(root, name) !== except))
+      hasher.update(`${file}\0`).update(readFileSync(join(root, file)))
+  }
+  return hasher.digest('hex')
+}
+
 /** The same seed draws the same faults from the same sources. */
 function drawFaults(root: string, area: Area, count: number, seed: number): Site[] {
   const texts = new Map(sourcesOf(root, area).map((file) => [file, readFileSync(join(root, file), 'utf8')]))
@@ -86,13 +100,16 @@ function drawFaults(root: string, area: Area, count: number, seed: number): Site
 export class Campaign {
   readonly sites: readonly AreaSite[]
   readonly results = new Map<number, Result>()
+  /** By test, of this tree: another one may have a test that fails. */
+  readonly #measured = new Map<string, Measured>()
+  readonly #tree: string
   readonly #copies: TreeCopy[] = []
   readonly #running = new Set<Bun.Subprocess>()
   #closed = false
 
   /**
    * @param count of each area
-   * @param file goes on where this file ends, and every result is appended to it
+   * @param file goes on where this file ends; every result and every test that was measured is appended to it
    */
   constructor(
     readonly root: string,
@@ -101,6 +118,7 @@ export class Campaign {
     seed: number,
     readonly file?: string,
   ) {
+    this.#tree = hashOf(root, resolve(file ?? ''))
     if (file === undefined || !existsSync(file)) {
       this.sites = Object.entries(areas).flatMap(([name, area]) =>
         drawFaults(root, area, count, seed).map((site) => ({ area: name, ...site })),
@@ -114,7 +132,10 @@ export class Campaign {
     const drawn = new Set(this.sites.map(({ area }) => area))
     if (drawn.symmetricDifference(new Set(Object.keys(areas))).size > 0)
       throw new Error(`${file} is a sample of other areas: ${[...drawn].join(', ')}`)
-    for (const line of lines) this.results.set(JSON.parse(line).at, JSON.parse(line))
+    for (const row of lines.map((line) => JSON.parse(line)))
+      if (row.test === undefined) this.results.set(row.at, row)
+      else if (row.tree === this.#tree)
+        this.#measured.set(row.test, { ...row, lines: new Set(row.lines as string[]) })
     writeFileSync(file, [head, ...lines, ''].join('\n'))
   }
 
@@ -127,17 +148,21 @@ export class Campaign {
     const tests_of = new Map(
       Object.entries(this.areas).map(([name, area]) => [name, testsOf(this.root, area)]),
     )
-    const tests = [...new Set(open.flatMap((at) => tests_of.get(this.sites[at]!.area)!))]
-    const measured = new Map<string, Measured>()
+    const measured = this.#measured
+    const tests = [...new Set(open.flatMap((at) => tests_of.get(this.sites[at]!.area)!))].filter(
+      (test) => !measured.has(test),
+    )
     const work = async () => {
       const copy = new TreeCopy(this.root)
       this.#copies.push(copy)
+      // Tests that read the tree ask for its files.
+      Bun.spawnSync(['git', 'init', '-q'], { cwd: copy.root })
       // A fault may leave a name unused.
       for (const path of ['program/build.ts', 'native/build.ts'].map((one) => join(copy.root, one)))
         if (existsSync(path))
           writeFileSync(path, readFileSync(path, 'utf8').replace(/ *'-Dwarnings',?\n?/g, ''))
       for (let test = tests.shift(); test !== undefined && !this.#closed; test = tests.shift())
-        measured.set(test, await this.#measure(copy, test))
+        await this.#measure(copy, test)
       const types = await this.#types(copy)
       if (types !== undefined && !this.#closed) throw new Error(`without a fault: ${types}`)
       return async () => {
@@ -149,7 +174,7 @@ export class Campaign {
           if (this.#closed) return
           const result = { at, verdict, by, seconds: Math.round((performance.now() - began_ms) / 1000) }
           this.results.set(at, result)
-          if (this.file !== undefined) appendFileSync(this.file, `${JSON.stringify(result)}\n`)
+          this.#keep(result)
           report(result)
         }
       }
@@ -160,17 +185,24 @@ export class Campaign {
     await Promise.all(judging.map((judge) => judge()))
   }
 
-  async #measure(copy: TreeCopy, test: string): Promise<Measured> {
+  #keep(row: object): void {
+    if (this.file !== undefined) appendFileSync(this.file, `${JSON.stringify(row)}\n`)
+  }
+
+  async #measure(copy: TreeCopy, test: string): Promise<void> {
     const coverage = join(copy.temporary, 'coverage')
     const began_ms = performance.now()
     const flags = ['--coverage', '--coverage-reporter=lcov', `--coverage-dir=${coverage}`]
     const [verdict, by] = await this.#runTests(copy, [test], 1_200, flags)
-    if (verdict !== 'survived' && !this.#closed) throw new Error(`without a fault: ${verdict} by ${by}`)
+    if (this.#closed) return
+    if (verdict !== 'survived') throw new Error(`without a fault: ${verdict} by ${by}`)
     const report = join(coverage, 'lcov.info')
     const executed = executedLines(existsSync(report) ? readFileSync(report, 'utf8') : '')
     const lines = new Set(this.sites.map(lineOf).filter((line) => executed.has(line)))
     copy.emptyTemporary()
-    return { test, seconds: (performance.now() - began_ms) / 1000, lines }
+    const seconds = (performance.now() - began_ms) / 1000
+    this.#measured.set(test, { test, seconds, lines })
+    this.#keep({ test, seconds, lines: [...lines], tree: this.#tree })
   }
 
   async #judge(copy: TreeCopy, site: Site, tests: readonly Measured[]) {

@@ -35,6 +35,12 @@ function smallTree(): string {
   return root
 }
 
+/** Without its last result. */
+function forgotten(file: string): string {
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/[^\n]*\n$/, ''))
+  return file
+}
+
 async function hold(campaign: Campaign): Promise<Result[]> {
   const reported: Result[] = []
   try {
@@ -92,15 +98,21 @@ test('each fault is noticed, or survives and is listed; a run goes on where its 
   expect(explained.survived.map(({ operator }) => operator).sort()).toEqual(['constant', 'statement'])
   expect(explained.lines[0]).toContain('explained 1, survived 0')
 
-  const whole = readFileSync(file, 'utf8')
-  const lines_of_file = whole.trimEnd().split('\n')
-  writeFileSync(file, `${lines_of_file.slice(0, 9).join('\n')}\n{"at":`)
+  const rows = () => readFileSync(file, 'utf8').trimEnd().split('\n')
+  const tests_measured = () => rows().filter((row) => row.startsWith('{"test":')).length
+  expect([rows().length, tests_measured()]).toEqual([13, 2])
+  writeFileSync(file, `${rows().slice(0, 11).join('\n')}\n{"at":`)
   const resumed = new Campaign(root, AREAS_OF_FEE, 1, 2, file)
   expect(resumed.sites).toEqual(campaign.sites)
   expect((await hold(resumed)).length).toBe(2)
+  expect(tests_measured()).toBe(2)
   expect(new Set(resumed.results.keys()).size).toBe(10)
   resumed.forgetSurvivors()
   expect(resumed.results.size).toBe(6)
+  // The tests of another tree are measured before any is evidence.
+  writeFileSync(join(root, 'test/paid.test.ts'), readFileSync(join(root, 'test/fee.test.ts')))
+  expect((await hold(new Campaign(root, AREAS_OF_FEE, 1, 2, forgotten(file)))).length).toBe(1)
+  expect(tests_measured()).toBe(3)
   expect(() => new Campaign(root, { fees: AREA }, 1, 2, file)).toThrow(
     'is a sample of other areas: fees, paid',
   )
