@@ -51,7 +51,7 @@ const COLLECT_EVERY = 4
 /**
  * Makes the snapshot of `point` and the stores behind it without the engine's state. Replays as a boot would, so each snapshot
  * also verifies that a boot reaches the same state. The files may have changed since this process wrote them: only a snapshot
- * of the journaled hash, the one before if the newest is gone, and the records that lead to the head of `point` are taken.
+ * of the journaled hash with whole stores, the one before if the newest is none, and the records that lead to the head of `point` are taken.
  * @throws ReplayDisagrees, JournalDamaged, StoreDamaged
  */
 export async function makeSnapshot(
@@ -62,9 +62,11 @@ export async function makeSnapshot(
   const store = openSnapshotStore({ dir: snapshots_dir, key: journal_key })
   const where = { dir: journal_dir, key: journal_key }
   const { newest } = point
+  const stores_at = { dir: stores_dir, key: journal_key }
   let base: JournaledSnapshot | undefined
   const hashOf = async (at: ChainPoint) => {
-    base = at.seq === newest?.seq ? newest : newest && journaledAt(where, at, point)
+    const journaled = at.seq === newest?.seq ? newest : newest && journaledAt(where, at, point)
+    base = journaled && Stores.areWhole(stores_at, journaled) ? journaled : undefined
     return base?.state_hash
   }
   const { snapshot } = await store.newestValid(hashOf, point.seq)
@@ -74,7 +76,6 @@ export async function makeSnapshot(
     snapshot === undefined
       ? createState(seed, orders)
       : decodeState(collecting(snapshot.blocks()), seed, orders)
-  const stores_at = { dir: stores_dir, key: journal_key }
   const stores =
     snapshot === undefined || base === undefined
       ? Stores.empty(stores_at)
@@ -91,7 +92,9 @@ export async function makeSnapshot(
     stores.extend(state, covered)
     const catalogue_hash = stores.write(point.seq)
     stores.scrub()
-    const state_hash = await store.writeSnapshot(point, () => collecting(encodeBlocks(state)), newest?.seq)
+    // A start may have passed over the base, as its disk failed then.
+    const counts = Math.max(newest?.seq ?? 0, snapshot?.seq ?? 0)
+    const state_hash = await store.writeSnapshot(point, () => collecting(encodeBlocks(state)), counts)
     stores.close()
     return { state_hash, catalogue_hash, covered, made_of: snapshot?.seq }
   } catch (error) {

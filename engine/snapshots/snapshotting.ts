@@ -8,7 +8,7 @@ import { type History, HistoryBroken } from '../history/contract'
 import type { Journal } from '../journal/contract'
 import type { SnapshotStore } from '../journal/snapshot_store'
 import { LIMITS, MS_PER_DAY, SNAPSHOT_PACE } from '../limits'
-import { rowsWaiting } from '../machine/state/past'
+import { rowsToTake, rowsWaiting } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import type { ClockPort, KeysPort } from '../ports'
 import type { PublicFacts } from '../reads/public_facts'
@@ -17,15 +17,17 @@ import type { Sequencer } from '../sequencer/sequencer'
 import { StoreDamaged } from '../stores/part_file'
 import type { Stores } from '../stores/stores'
 
-/** A snapshot is due after `records` records, after `every_ms` with fewer, and while many rows wait. */
+/** A snapshot is due after `records` records, after `every_ms` with fewer, and while it would take many rows. */
 type SnapshotPace = {
   records: number
   every_ms: number
   /** Interval of the check. */
   look_ms: number
 }
-/** Share of the rows that may wait: beyond it a snapshot is due at once, and its thread has the priority of the history. */
-const LATE_SHARE = 1 / 4
+/** A snapshot that takes more rows is due at once, and its thread has the priority of the history: orders are rejected at four times as many. */
+const LATE_ROWS = LIMITS.rows_waiting_max / 4
+/** After a round that hung and failed. */
+const REST_MS_MAX = 60_000
 
 type Parts = {
   journal: Journal
@@ -37,8 +39,8 @@ type Parts = {
   maker: SnapshotMaker
   sequencer: Pick<Sequencer, 'seq_durable' | 'submit'>
   anchoring: Pick<Anchoring, 'coveredSeq' | 'dirty'>
-  /** Rows of the state that a snapshot may take from it. */
-  rowsWaiting: () => number
+  /** Of the state by the next snapshot. */
+  rowsToTake: () => number
   /** Called when the replay disagrees or the stores are damaged: commands must no longer be acknowledged. */
   fatal: (error: Error) => void
 }
@@ -102,13 +104,13 @@ export class Snapshotting {
     const now_ms = clock.monotonicMs()
     if (this.stopped || this.round !== undefined) return
     const records = sequencer.seq_durable - (this.newest?.seq ?? 0)
-    const due = records >= this.pace.records || (records > 0 && now_ms - this.newest_ms >= this.pace.every_ms)
+    // One is the record of the newest snapshot.
+    const due = records >= this.pace.records || (records > 1 && now_ms - this.newest_ms >= this.pace.every_ms)
     if ((due || this.isLate) && now_ms >= this.not_before_ms) void this.now()
   }
 
-  /** Orders are rejected once the rows are too many. */
   private get isLate(): boolean {
-    return this.parts.rowsWaiting() > LATE_SHARE * LIMITS.rows_waiting_max
+    return this.parts.rowsToTake() > LATE_ROWS
   }
 
   private async make(): Promise<void> {
@@ -125,7 +127,7 @@ export class Snapshotting {
     }
     // A round occupies a core with its replay, so one that failed is followed by a rest as long.
     const ended_ms = clock.monotonicMs()
-    this.not_before_ms = has_failed ? ended_ms + (ended_ms - began_ms) : 0
+    this.not_before_ms = has_failed ? ended_ms + Math.min(REST_MS_MAX, ended_ms - began_ms) : 0
   }
 
   private async makeOne(): Promise<void> {
@@ -138,18 +140,15 @@ export class Snapshotting {
     await facts.mark({ seq, head })
     const { newest } = this
     const point = { seq, head, unix_ms: clock.unixMs(), newest }
-    const { retire_before, covered, made_of, ...hashes } = await maker.make(
-      point,
-      this.parts.rowsWaiting() > LATE_SHARE * LIMITS.rows_waiting_max,
-    )
+    const { retire_before, covered, made_of, ...hashes } = await maker.make(point, this.isLate)
     // The record drops the rows from the state, so lookups find them in the stores before.
     stores.follow(seq, hashes.catalogue_hash)
     await sequencer.submit({ kind: 'snapshot_taken', seq, ...hashes, covered })
     this.newest = { seq, ...hashes }
     this.previous = made_of
+    this.newest_ms = clock.monotonicMs()
     await snapshots.prune(this.kept)
     stores.prune(this.kept)
-    this.newest_ms = clock.monotonicMs()
     // The next start judges the tail from the final position, which is no older than the one confirmed a round ago.
     const before = Math.min(retire_before, this.covered_seq + 1)
     this.covered_seq = this.parts.anchoring.coveredSeq()
@@ -184,7 +183,12 @@ export function openSnapshotting(
     retention_ms: retention_days * MS_PER_DAY,
   })
   const files = { journal, history, facts, snapshots, stores }
-  const parts = { ...files, clock, maker, rowsWaiting: () => rowsWaiting(state) }
+  const parts = {
+    ...files,
+    clock,
+    maker,
+    rowsToTake: () => (rowsWaiting(state) > LATE_ROWS ? rowsToTake(state) : 0),
+  }
   const previous = snapshots.seqs().find((seq) => seq < (newest?.seq ?? 0))
   return new Snapshotting({ ...parts, ...more }, newest, previous)
 }

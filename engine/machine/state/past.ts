@@ -93,3 +93,12 @@ export function coverable({ leaves, nullifiers, retired, finals, settlement }: S
     if (one.kind === 'exit') spent = Math.min(spent, nullifiers.indexOf(one.nullifier) ?? spent)
   return { leaves: leaves.size, nullifiers: spent, retired: retired.size, finals: finals.rows.size }
 }
+
+/** Rows that leave the state with the next snapshot. */
+export function rowsToTake(state: State): number {
+  const covered = coverable(state)
+  return Object.entries(queuesOf(state)).reduce(
+    (sum, [kind, { first }]) => sum + covered[kind as PastKind] - first,
+    0,
+  )
+}

@@ -43,7 +43,18 @@ function site(
   const fatal: Error[] = []
   const covered: number[] = []
   const steps: string[] = []
-  const now = { seq: 0, ms: 0, took_ms: 0, covered: 1_000, rows: 0, submitting: Promise.resolve() }
+  const now = {
+    seq: 0,
+    ms: 0,
+    took_ms: 0,
+    covered: 1_000,
+    rows: 0,
+    submitting: Promise.resolve(),
+    /** Old files cannot be deleted. */
+    keeps: false,
+    /** Of a snapshot. */
+    own_records: 0,
+  }
   const head = new Uint8Array(32)
   const parts = {
     journal: {
@@ -53,7 +64,12 @@ function site(
     } as unknown as Journal,
     history: { sync: async () => undefined, watermark: () => now.seq } as unknown as History,
     facts: { mark: async () => undefined } as unknown as PublicFacts,
-    snapshots: { prune: async (seqs: readonly number[]) => void pruned.push(seqs) },
+    snapshots: {
+      prune: async (seqs: readonly number[]) => {
+        pruned.push(seqs)
+        if (now.keeps) throw new Error('EPERM')
+      },
+    },
     stores: {
       follow: () => steps.push('lookups find the rows'),
       prune: () => undefined,
@@ -75,12 +91,13 @@ function site(
       submit: async () => {
         steps.push('the state drops them')
         await now.submitting
+        now.seq += now.own_records
         return {} as Awaited<ReturnType<Sequencer['submit']>>
       },
     },
     anchoring: { coveredSeq: () => now.covered, dirty: (seq: number) => void covered.push(seq) },
     fatal: (error: Error) => void fatal.push(error),
-    rowsWaiting: () => now.rows,
+    rowsToTake: () => now.rows,
   }
   const pace = { records: 100, every_ms: 1_000, look_ms: 3_600_000 }
   const snapshotting = new Snapshotting(parts, undefined, undefined, pace)
@@ -101,24 +118,70 @@ test('a snapshot is due after so many records, also after a long round, or after
   now.seq = 100
   await look()
   expect(made.map(({ seq }) => seq)).toEqual([100])
-  now.seq = 101
+  now.seq = 102
   await look()
   expect(made).toHaveLength(1)
   now.ms += 1_000
   await look()
-  expect(made.map(({ seq }) => seq)).toEqual([100, 101])
+  expect(made.map(({ seq }) => seq)).toEqual([100, 102])
   now.ms += 10_000
   await look()
   expect(made).toHaveLength(2)
-  for (const seq of [201, 301]) {
+  for (const seq of [202, 302]) {
     now.seq = seq
     await look()
   }
-  expect(made.map(({ seq }) => seq)).toEqual([100, 101, 201, 301])
+  expect(made.map(({ seq }) => seq)).toEqual([100, 102, 202, 302])
   await snapshotting.close()
 })
 
-test('a snapshot is due while a quarter of the rows that the memory may hold wait for one, also after a long round', async () => {
+test('a venue without other records makes no snapshot of the record of its snapshot', async () => {
+  const { now, made, look, snapshotting } = site()
+  now.own_records = 1
+  now.seq = 100
+  for (let at = 0; at < 100; at++) {
+    await look()
+    now.ms += 1_000
+  }
+  expect(made).toHaveLength(1)
+  now.seq++
+  await look()
+  expect(made).toHaveLength(2)
+  await snapshotting.close()
+})
+
+test('a snapshot whose predecessor cannot be deleted counts all the same', async () => {
+  const { now, made, look, snapshotting } = site()
+  now.keeps = true
+  now.seq = 100
+  await look()
+  now.seq = 102
+  now.ms += 999
+  await look()
+  expect(made).toHaveLength(1)
+  expect(snapshotting).toMatchObject({ failures: 1, newest: { seq: 100 } })
+  await snapshotting.close()
+})
+
+test('a round that hung for an hour and failed is followed by a rest of a minute', async () => {
+  const { now, made, look, snapshotting } = site(async () => {
+    throw new Error('EIO')
+  })
+  now.seq = 100
+  now.took_ms = 3_600_000
+  for (const [after_ms, rounds] of [
+    [0, 1],
+    [59_999, 1],
+    [1, 2],
+  ] as const) {
+    now.ms += after_ms
+    await look()
+    expect(made).toHaveLength(rounds)
+  }
+  await snapshotting.close()
+})
+
+test('a snapshot is due while it would take a quarter of the rows that the memory may hold, also after a long round', async () => {
   const { now, made, look, snapshotting } = site()
   now.seq = 1
   now.rows = LIMITS.rows_waiting_max / 4
