@@ -382,6 +382,8 @@ export interface HashPort {
   spentPath(batch_id: number, batch_count: number): Promise<Pick<SpentProof, 'siblings' | 'root'>>
   /** Appends batches the journal already holds, in order; feeds a worker that starts behind the journal. */
   restoreSpent(batches: { batch_id: number; nullifiers: Uint8Array[] }[]): Promise<void>
+  /** Forgets the batches behind that many. */
+  truncateSpent(batch_count: number): Promise<void>
   close(): Promise<void>
 }
 

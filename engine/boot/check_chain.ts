@@ -139,6 +139,11 @@ export function groupCheck(venue: Uint8Array) {
   }
 }
 
+/** A vault that never had an epoch has nothing to restore. */
+export function isRestoreAnnounced({ epoch, pending }: VaultConfig): boolean {
+  return epoch > 0 && pending.some(({ action }) => action === 'authorize_restore')
+}
+
 /** Whether a journal contains only boot records: no epoch was open in it. */
 export async function isUnused(journal: Journal): Promise<boolean> {
   if (journal.firstSeq() > 1) return false

@@ -21,7 +21,15 @@ import { randomHashSeed } from '../sequencer/seeds'
 import type { JournaledSnapshot } from '../snapshots/snapshotting'
 import { StoreDamaged } from '../stores/part_file'
 import { Stores, type StoresAt } from '../stores/stores'
-import { isIn, isUnused, journaledSnapshot, judgeJournal, positionOf, untilKnown } from './check_chain'
+import {
+  isIn,
+  isRestoreAnnounced,
+  isUnused,
+  journaledSnapshot,
+  judgeJournal,
+  positionOf,
+  untilKnown,
+} from './check_chain'
 
 export type Loaded = {
   journal: Journal
@@ -71,10 +79,11 @@ export async function loadJudged(
   judged: Pick<Loaded, 'journal' | 'snapshots' | 'verdict'>,
 ): Promise<Loaded> {
   const { journal, snapshots, verdict } = judged
-  // A journal that the chain contradicts may be the wrong one, and its read models those of the right one.
-  const judge = verdict.fault === undefined ? journal : undefined
-  const { history, facts } = await openReadModels(config, key, judge)
-  const is_replayed = verdict.fault === undefined || (await isUnused(journal))
+  const is_unused = await isUnused(journal)
+  // A journal that the chain contradicts may be the wrong one, and its read models those of the right one, unless it restores.
+  const counts = verdict.fault === undefined || (is_unused && isRestoreAnnounced(vault))
+  const { history, facts } = await openReadModels(config, key, counts ? journal : undefined)
+  const is_replayed = verdict.fault === undefined || is_unused
   // The replay feeds the read models, so it begins where they end, or before.
   const reads_seq = Math.min(history.watermark(), facts.watermark())
   const stores_at = { dir: join(config.data_dir, 'stores'), key }

@@ -7,7 +7,7 @@ import { type Past, rowAt, spentBatches } from '../machine/state/past'
 import type { State } from '../machine/state/state'
 import type { ChainPort, HashPort, SettledBatch, VaultConfig } from '../ports'
 import type { Engine } from './assemble'
-import { hasOpened, isUnused } from './check_chain'
+import { hasOpened, isRestoreAnnounced, isUnused } from './check_chain'
 
 /**
  * Feeds the hashing worker the leaves and batches that its cache lacks. Batches that have not landed are compared too: one
@@ -42,8 +42,7 @@ export async function isRestore(
   vault: VaultConfig,
   { journal, state }: { journal: Journal; state: State },
 ): Promise<boolean> {
-  const announced = vault.pending.some(({ action }) => action === 'authorize_restore')
-  return vault.epoch > 0 && announced && !hasOpened(state, vault) && (await isUnused(journal))
+  return isRestoreAnnounced(vault) && !hasOpened(state, vault) && (await isUnused(journal))
 }
 
 /**
@@ -94,6 +93,8 @@ export async function missingPast(
   { chain, hash, state }: { chain: Pick<ChainPort, 'readSettled'>; hash: HashPort; state: State },
   vault: VaultConfig,
 ): Promise<CommandBody[] | 'incomplete'> {
+  // No batch of this journal was hashed: what the worker has behind the chain is of a lost one.
+  if (hash.spent().batch_count > vault.last_batch) await hash.truncateSpent(vault.last_batch)
   if (vault.last_batch === 0) return []
   const batches = await missingBatches(chain, hash, state.settlement.last_hashed, vault)
   if (batches === undefined) return 'incomplete'

@@ -13,6 +13,7 @@ export type HashingRequest =
   | { op: 'hash_batch'; job: HashJob }
   | { op: 'append_leaves'; first_index: number; leaves: Uint8Array[] }
   | { op: 'restore_spent'; batches: { batch_id: number; nullifiers: Uint8Array[] }[] }
+  | { op: 'truncate_spent'; batch_count: number }
   | { op: 'leaves'; from: number; limit: number }
   | { op: 'inclusion'; leaf_index: number }
   | { op: 'spent_path'; batch_id: number; batch_count: number }
@@ -61,6 +62,9 @@ function answer(request: HashingRequest): unknown {
     case 'restore_spent':
       restoreSpent(trees, request.batches)
       return changed(request.batches.length)
+    case 'truncate_spent':
+      trees.spent.truncate(request.batch_count)
+      return changed(1)
     case 'leaves': {
       const length = Math.max(0, Math.min(request.limit, trees.notes.leaf_count - request.from))
       return Array.from({ length }, (_, at) => trees.notes.leaf(request.from + at))

@@ -32,6 +32,7 @@ export async function openHashing({ dir, key, fatal = () => undefined }: Hashing
       return { leaf_count: view.leaf_count, root: view.root }
     },
     restoreSpent: async (batches) => void (await ask({ op: 'restore_spent', batches })),
+    truncateSpent: async (batch_count) => void (await ask({ op: 'truncate_spent', batch_count })),
     async inclusion(leaf_index) {
       const proof = (await ask({ op: 'inclusion', leaf_index })) as {
         leaf: Uint8Array
