@@ -16,11 +16,18 @@ export type Area = {
 }
 
 type Areas = Readonly<Record<string, Area>>
-type AreaSite = Site & { readonly area: string }
+/** `source`: hash of the file's text. */
+type AreaSite = Site & { readonly area: string; readonly source: string }
 
-/** `gone`: the source has changed since the sample was drawn. */
+/** `gone`: the file has changed since the sample was drawn. */
 type Verdict = 'noticed' | 'time limit' | 'compiler' | 'survived' | 'gone'
-export type Result = { readonly at: number; readonly verdict: Verdict; readonly by: string; seconds: number }
+export type Result = {
+  readonly at: number
+  readonly verdict: Verdict
+  readonly by: string
+  readonly seconds: number
+  readonly tree: string
+}
 
 /** Files below a folder, or the file itself, as paths from the root. */
 export function filesIn(root: string, path: string, extension: RegExp): string[] {
@@ -36,6 +43,20 @@ export const SOURCE = /(?<!\.gen)\.(ts|rs)$/
 export const sourcesOf = (root: string, { sources }: Area): string[] =>
   sources.flatMap((path) => filesIn(root, path, SOURCE))
 
+const BUILDS = ['program/build.ts', 'native/build.ts']
+/** Of a fault in Rust. */
+const buildOf = ({ file }: Site): string | undefined =>
+  file.endsWith('.rs') ? BUILDS.find((build) => build.startsWith(file.split('/')[0]!)) : undefined
+
+/** What a test has left behind. */
+function endGroup({ pid }: Bun.Subprocess): void {
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // Nothing is left.
+  }
+}
+
 const TEST = /\.test\.ts$/
 const testsOf = (root: string, { tests }: Area): string[] => [
   ...new Set(tests.flatMap((path) => filesIn(root, path, TEST))),
@@ -50,6 +71,7 @@ const FIRST_TESTS_S = 20
 const PATIENCE = 8
 const PATIENCE_S = 60
 
+const hashOfText = (text: string): string => Bun.hash(text).toString(36)
 const lineOf = ({ file, line }: Site): string => `${file}:${line}`
 
 /** Those that execute the line first, the quickest first: worker threads and further processes may execute it, too. */
@@ -103,7 +125,7 @@ export class Campaign {
   /** By test, of this tree: another one may have a test that fails. */
   readonly #measured = new Map<string, Measured>()
   readonly #tree: string
-  readonly #copies: TreeCopy[] = []
+  readonly #copies = new Set<TreeCopy>()
   readonly #running = new Set<Bun.Subprocess>()
   #closed = false
 
@@ -121,7 +143,10 @@ export class Campaign {
     this.#tree = hashOf(root, resolve(file ?? ''))
     if (file === undefined || !existsSync(file)) {
       this.sites = Object.entries(areas).flatMap(([name, area]) =>
-        drawFaults(root, area, count, seed).map((site) => ({ area: name, ...site })),
+        drawFaults(root, area, count, seed).map((site) => {
+          const source = hashOfText(readFileSync(join(root, site.file), 'utf8'))
+          return { area: name, source, ...site }
+        }),
       )
       if (file !== undefined) writeFileSync(file, `${JSON.stringify({ seed, sites: this.sites })}\n`)
       return
@@ -139,6 +164,11 @@ export class Campaign {
     writeFileSync(file, [head, ...lines, ''].join('\n'))
   }
 
+  /** Results of other trees than this one. */
+  get earlier(): number {
+    return [...this.results.values()].filter(({ tree }) => tree !== this.#tree).length
+  }
+
   forgetSurvivors(): void {
     for (const [at, { verdict }] of this.results) if (verdict === 'survived') this.results.delete(at)
   }
@@ -149,30 +179,33 @@ export class Campaign {
       Object.entries(this.areas).map(([name, area]) => [name, testsOf(this.root, area)]),
     )
     const measured = this.#measured
+    const builds = [
+      ...new Set(open.map((at) => buildOf(this.sites[at]!)).filter((build) => build !== undefined)),
+    ]
     const tests = [...new Set(open.flatMap((at) => tests_of.get(this.sites[at]!.area)!))].filter(
       (test) => !measured.has(test),
     )
     const work = async () => {
-      const copy = new TreeCopy(this.root)
-      this.#copies.push(copy)
-      // Tests that read the tree ask for its files.
-      Bun.spawnSync(['git', 'init', '-q'], { cwd: copy.root })
-      // A fault may leave a name unused.
-      for (const path of ['program/build.ts', 'native/build.ts'].map((one) => join(copy.root, one)))
-        if (existsSync(path))
-          writeFileSync(path, readFileSync(path, 'utf8').replace(/ *'-Dwarnings',?\n?/g, ''))
+      const copy = this.#copy()
       for (let test = tests.shift(); test !== undefined && !this.#closed; test = tests.shift())
         await this.#measure(copy, test)
       const types = await this.#types(copy)
       if (types !== undefined && !this.#closed) throw new Error(`without a fault: ${types}`)
+      for (let build = builds.shift(); build !== undefined && !this.#closed; build = builds.shift())
+        if (!(await this.#isBuilt(copy, build))) throw new Error(`without a fault: ${build}`)
+      this.#remove(copy)
       return async () => {
         for (let at = open.shift(); at !== undefined && !this.#closed; at = open.shift()) {
           const began_ms = performance.now()
           const site = this.sites[at]!
           const own = tests_of.get(site.area)!.map((test) => measured.get(test)!)
+          // A fault may change any file of its copy, and a build writes a library.
+          const copy = this.#copy()
           const [verdict, by] = await this.#judge(copy, site, inOrder(own, site))
           if (this.#closed) return
-          const result = { at, verdict, by, seconds: Math.round((performance.now() - began_ms) / 1000) }
+          this.#remove(copy)
+          const seconds = Math.round((performance.now() - began_ms) / 1000)
+          const result = { at, verdict, by, seconds, tree: this.#tree }
           this.results.set(at, result)
           this.#keep(result)
           report(result)
@@ -183,6 +216,27 @@ export class Campaign {
     // The first fault is planted once every test holds without one.
     const judging = await Promise.all(Array.from({ length: workers }, work))
     await Promise.all(judging.map((judge) => judge()))
+  }
+
+  #copy(): TreeCopy {
+    const copy = new TreeCopy(this.root)
+    this.#copies.add(copy)
+    // Tests that read the tree ask for its files.
+    Bun.spawnSync(['git', 'init', '-q'], { cwd: copy.root })
+    // A fault may leave a name unused.
+    for (const path of BUILDS.map((one) => join(copy.root, one)))
+      if (existsSync(path))
+        writeFileSync(path, readFileSync(path, 'utf8').replace(/ *'-Dwarnings',?\n?/g, ''))
+    return copy
+  }
+
+  #remove(copy: TreeCopy): void {
+    copy.remove()
+    this.#copies.delete(copy)
+  }
+
+  async #isBuilt(copy: TreeCopy, build: string): Promise<boolean> {
+    return (await this.#spawn(copy, [process.execPath, build], 600)).code === 0
   }
 
   #keep(row: object): void {
@@ -205,30 +259,24 @@ export class Campaign {
     this.#keep({ test, seconds, lines: [...lines], tree: this.#tree })
   }
 
-  async #judge(copy: TreeCopy, site: Site, tests: readonly Measured[]) {
-    const source = readFileSync(join(this.root, site.file), 'utf8')
-    if (source.slice(site.start, site.end) !== site.was) return ['gone', ''] as const
+  async #judge(copy: TreeCopy, site: AreaSite, tests: readonly Measured[]) {
     const path = join(copy.root, site.file)
+    const source = readFileSync(path, 'utf8')
+    if (hashOfText(source) !== site.source) return ['gone', ''] as const
     writeFileSync(path, planted(source, site))
-    try {
-      const rust = site.file.endsWith('.rs')
-      const build = `${site.file.split('/')[0]}/build.ts`
-      if (rust && (await this.#spawn(copy, [process.execPath, build], 600)).code !== 0)
-        return ['compiler', build] as const
-      let count = 1
-      for (let total_s = tests[0]?.seconds ?? 0; count < tests.length; count++) {
-        total_s += tests[count]!.seconds
-        if (total_s > FIRST_TESTS_S) break
-      }
-      const first = tests.slice(0, count)
-      const early = await this.#runAll(copy, first)
-      if (early[0] !== 'survived') return early
-      const types = rust ? undefined : await this.#types(copy)
-      if (types !== undefined) return ['compiler', types] as const
-      return await this.#runAll(copy, tests.slice(first.length))
-    } finally {
-      writeFileSync(path, source)
+    const build = buildOf(site)
+    if (build !== undefined && !(await this.#isBuilt(copy, build))) return ['compiler', build] as const
+    let count = 1
+    for (let total_s = tests[0]?.seconds ?? 0; count < tests.length; count++) {
+      total_s += tests[count]!.seconds
+      if (total_s > FIRST_TESTS_S) break
     }
+    const first = tests.slice(0, count)
+    const early = await this.#runAll(copy, first)
+    if (early[0] !== 'survived') return early
+    const types = build === undefined ? await this.#types(copy) : undefined
+    if (types !== undefined) return ['compiler', types] as const
+    return await this.#runAll(copy, tests.slice(first.length))
   }
 
   async #runAll(copy: TreeCopy, tests: readonly Measured[]): Promise<readonly [Verdict, string]> {
@@ -254,16 +302,19 @@ export class Campaign {
     if (tests.length === 0) return ['survived', '']
     const files = tests.map((path) => `./${path}`)
     const command = [process.execPath, 'test', '--bail', '--timeout', '120000', ...flags, ...files]
+    const began_ms = performance.now()
     const { code, error } = await this.#spawn(copy, command, limit_s)
-    if (code === 0) return ['survived', '']
+    const is_over = performance.now() - began_ms >= 1_000 * limit_s
+    // A fault may end the process of the tests.
+    if (code === 0 && /^Ran \d+ tests? across/m.test(error)) return ['survived', '']
     const failed = /^\(fail\) .*/m.exec(error)
     const begun = [...error.slice(0, failed?.index).matchAll(/^(\S+\.test\.ts):$/gm)].at(-1)?.[1] ?? 'no test'
-    if (code === 124 || code === 137) return ['time limit', begun]
+    if (is_over) return ['time limit', begun]
     return ['noticed', `${begun} ${failed?.[0] ?? /^.*error.*$/m.exec(error)?.[0] ?? ''}`.slice(0, 200)]
   }
 
   async #spawn(copy: TreeCopy, command: readonly string[], limit_s: number) {
-    // `timeout` ends the processes that a test has started, too.
+    // `timeout` begins a group of processes, and ends those that a test has started, too.
     const child = Bun.spawn(['timeout', '-k', '5', `${limit_s}`, 'nice', '-n', '10', ...command], {
       cwd: copy.root,
       env: { ...process.env, TMPDIR: copy.temporary },
@@ -271,9 +322,11 @@ export class Campaign {
       stderr: 'pipe',
     })
     this.#running.add(child)
-    const ended = await said(child)
+    const ended = said(child)
+    await child.exited
     this.#running.delete(child)
-    return ended
+    endGroup(child)
+    return await ended
   }
 
   async close(): Promise<void> {

@@ -31,7 +31,10 @@ await runCommand(USAGE, async (args) => {
   const root = join(import.meta.dir, '../..')
   const campaign = new Campaign(root, areas, options.count('count', 30), seed, options.optional('resume'))
   if (options.flag('survivors')) campaign.forgetSurvivors()
-  console.log(`seed ${seed}, ${campaign.sites.length} faults, ${campaign.results.size} of them tried before`)
+  const { sites, results, earlier } = campaign
+  console.log(
+    `seed ${seed}, ${sites.length} faults, ${results.size} of them tried before, ${earlier} on another tree`,
+  )
   process.once('SIGINT', () => void campaign.close().finally(() => process.exit(1)))
   try {
     await campaign.run(workers, (result) => console.log(describe(campaign.sites[result.at]!, result)))

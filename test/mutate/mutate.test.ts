@@ -19,20 +19,26 @@ const FEE = `export function feeOf(amount: number, free: number): number {
 const AREA: Area = { sources: ['src'], tests: ['test'] }
 const AREAS_OF_FEE = { fees: AREA, paid: { sources: ['src'], tests: ['test/fee.test.ts'] } }
 
-function smallTree(): string {
+const HEAD = "import { expect, test } from 'bun:test'\n"
+
+function treeOf(files: Record<string, string>): string {
   const root = mkdtempSync(join(folder, 'tree-'))
-  for (const name of ['src', 'test']) mkdirSync(join(root, name))
+  for (const name of ['src', 'native', 'test']) mkdirSync(join(root, name))
   symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
   writeFileSync(join(root, 'tsconfig.json'), readFileSync(join(ROOT, 'tsconfig.json')))
-  writeFileSync(join(root, 'src/fee.ts'), FEE)
-  const head = "import { expect, test } from 'bun:test'\nimport { feeOf } from '../src/fee'\n"
-  writeFileSync(join(root, 'test/fee.test.ts'), `${head}test('paid', () => expect(feeOf(9, 4)).toBe(5))\n`)
+  for (const [path, text] of Object.entries(files)) writeFileSync(join(root, path), text)
+  return root
+}
+
+function smallTree(): string {
   // Executes nothing in its own process.
   const code = "import { feeOf } from './src/fee'; process.exit(feeOf(3, 4))"
   const spawned = `Bun.spawnSync([process.execPath, '-e', ${JSON.stringify(code)}]).exitCode`
-  const apart = `import { expect, test } from 'bun:test'\ntest('free', () => expect(${spawned}).toBe(0))\n`
-  writeFileSync(join(root, 'test/apart.test.ts'), apart)
-  return root
+  return treeOf({
+    'src/fee.ts': FEE,
+    'test/fee.test.ts': `${HEAD}import { feeOf } from '../src/fee'\ntest('paid', () => expect(feeOf(9, 4)).toBe(5))\n`,
+    'test/apart.test.ts': `${HEAD}test('free', () => expect(${spawned}).toBe(0))\n`,
+  })
 }
 
 /** Without its last result. */
@@ -124,6 +130,75 @@ test('tests that fail without a fault are no evidence', async () => {
   const [failed] = await Promise.allSettled([hold(new Campaign(root, { fees: AREA }, 3, 1))])
   expect(failed).toMatchObject({ status: 'rejected' })
   expect(String(failed!.status === 'rejected' && failed!.reason)).toContain('test/fee.test.ts (fail) paid')
+}, 240_000)
+
+const verdictOf = ({ sites, results }: Campaign, text: string) =>
+  results.get(sites.findIndex((site) => site.new.includes(text)))?.verdict
+
+test('a fault that ends the process of the tests, with or without an error, is noticed', async () => {
+  const root = treeOf({
+    'src/stop.ts': `export function stop(code: number): string {
+  if (code > 9) process.exit(0)
+  return 'running'
+}
+export function die(code: number): string {
+  if (code > 8) process.kill(process.pid, 'SIGKILL')
+  return 'running'
+}
+`,
+    'test/stop.test.ts': `${HEAD}import { stop } from '../src/stop'\ntest('stop', () => expect(stop(1)).toBe('running'))\n`,
+    'test/die.test.ts': `${HEAD}import { die } from '../src/stop'\ntest('die', () => expect(die(1)).toBe('running'))\n`,
+  })
+  const campaign = new Campaign(root, { stops: AREA }, 99, 1)
+  await hold(campaign)
+  for (const text of ['!(code > 9)', '!(code > 8)']) expect(verdictOf(campaign, text)).toBe('noticed')
+}, 240_000)
+
+const RUST =
+  'fn above(a: u64, b: u64) -> bool {\n    if a >= b + 1 {\n        return true;\n    }\n    false\n}\n'
+const isBuilt = `readFileSync(new URL('../native/lib.so', import.meta.url), 'utf8')`
+const nativeTree = (build: string) =>
+  treeOf({
+    'native/lib.rs': RUST,
+    'native/lib.so': RUST,
+    'native/fee.ts': FEE,
+    'native/build.ts': build,
+    'test/lib.test.ts': `${HEAD}import { readFileSync } from 'node:fs'
+import { feeOf } from '../native/fee'
+test('paid', () => expect(feeOf(9, 4)).toBe(5))
+test('the library is right', () => expect(${isBuilt}).toBe(${JSON.stringify(RUST)}))
+`,
+  })
+
+test('no fault is judged with what another one has built or changed', async () => {
+  const build = `import { copyFileSync } from 'node:fs'\ncopyFileSync('native/lib.rs', 'native/lib.so')\n`
+  const area = { sources: ['native/lib.rs', 'native/fee.ts'], tests: ['test'] }
+  const campaign = new Campaign(nativeTree(build), { native: area }, 99, 1)
+  const at = (text: string) => campaign.sites.findIndex((site) => site.new.includes(text))
+  expect(at('!(a >= b + 1)')).toBeLessThan(at('amount < free'))
+  await hold(campaign)
+  expect(verdictOf(campaign, '!(a >= b + 1)')).toBe('noticed')
+  // At the bound both ways give 0.
+  expect(verdictOf(campaign, 'amount < free')).toBe('survived')
+}, 240_000)
+
+test('without a compiler no fault in Rust is judged', async () => {
+  const area = { sources: ['native/lib.rs'], tests: ['test'] }
+  const campaign = new Campaign(nativeTree('process.exit(1)\n'), { native: area }, 2, 1)
+  const [failed] = await Promise.allSettled([hold(campaign)])
+  expect(String(failed!.status === 'rejected' && failed!.reason)).toContain(
+    'without a fault: native/build.ts',
+  )
+}, 240_000)
+
+test('a fault of a file that has changed is gone, though its place has the same text', async () => {
+  const root = smallTree()
+  const file = join(root, 'results')
+  await new Campaign(root, { fees: AREA }, 99, 1, file).close()
+  writeFileSync(join(root, 'src/fee.ts'), FEE.replace('feeOf', 'other') + FEE)
+  const resumed = new Campaign(root, { fees: AREA }, 99, 1, file)
+  await hold(resumed)
+  expect([...resumed.results.values()].map(({ verdict }) => verdict)).toEqual(Array(5).fill('gone'))
 }, 240_000)
 
 /** A line, its operator, and the line with the fault. */
