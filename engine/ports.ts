@@ -362,10 +362,7 @@ export type SpentProof = {
 
 /** The worker that owns Poseidon, the mirrored note tree (finalized leaves) and the spent log. */
 export interface HashPort {
-  /**
-   * Batches come in order of batch_id; asking again for the newest one gives the same result. The trees are derived: at
-   * boot they hold the contents of a cache file, and the engine feeds the rest (appendLeaves, restoreSpent) from its state.
-   */
+  /** In order of batch_id; the newest one again gives the same result. A boot feeds leaves and batches that its files lack. */
   hashBatch(job: HashJob): Promise<HashResult>
   /** Appends finalized leaves at `first_index`; already known ones must be equal. */
   appendLeaves(first_index: number, leaves: Uint8Array[]): Promise<{ leaf_count: number; root: Uint8Array }>

@@ -39,7 +39,7 @@ export async function drain(engine: Engine): Promise<void> {
   await engine.snapshotting.now()
   if (availability.isStopped()) return
   await within(LIMITS.stop_landing_ms, sequencer.submit({ kind: 'released' }))
-  // What a stalled disk still holds may become durable.
+  // Commands that a stalled disk still holds may become durable.
   sequencer.stop(new Refusal('outcome_unknown'))
 }
 

@@ -24,7 +24,10 @@ type SnapshotPace = {
   /** Interval of the check. */
   look_ms: number
 }
-/** A snapshot that takes more rows is due at once, and its thread has the priority of the history: orders are rejected at four times as many. */
+/**
+ * A snapshot that takes more rows is due at once, and its thread has the priority of the history. At four times as many
+ * orders are rejected.
+ */
 const LATE_ROWS = LIMITS.rows_waiting_max / 4
 /** After a round that hung and failed. */
 const REST_MS_MAX = 60_000

@@ -48,7 +48,7 @@ const BUILDS = ['program/build.ts', 'native/build.ts']
 const buildOf = ({ file }: Site): string | undefined =>
   file.endsWith('.rs') ? BUILDS.find((build) => build.startsWith(file.split('/')[0]!)) : undefined
 
-/** What a test has left behind. */
+/** Ends the processes that a test has left behind. */
 function endGroup({ pid }: Bun.Subprocess): void {
   try {
     process.kill(-pid, 'SIGKILL')

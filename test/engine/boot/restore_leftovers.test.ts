@@ -1,4 +1,4 @@
-/** A restore from the chain over folders that a lost venue has left: nothing of it counts, and nothing of the new journal is missing. */
+/** A restore from the chain over folders of a lost venue: nothing of it counts, and nothing of the new journal is missing. */
 import { afterEach, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** The newest snapshot is whole and its stores are not, or a start could not read it: the venue goes on, and so does its next round. */
+/** The newest snapshot is whole and its stores are not, or a start could not read it: the venue and its next round go on. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,7 +27,7 @@ function flip(path: string): void {
   writeFileSync(path, bytes)
 }
 
-/** A stopped or running venue with two snapshots, the newer with a catalogue and a part of its own. */
+/** A stopped or running venue with two snapshots, the newer with a catalogue and a part that the older lacks. */
 async function twoSnapshots(runs = false, more: Parameters<TestSite['open']>[0] = {}) {
   const open = await site.open(more)
   const trader = await Trader.provisioned(open, 'alice', { orders_live_max: 10_000 })

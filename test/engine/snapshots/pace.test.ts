@@ -29,6 +29,19 @@ const MADE: MadeSnapshot = {
   retire_before: 0,
 }
 
+const beginning = () => ({
+  seq: 0,
+  ms: 0,
+  took_ms: 0,
+  covered: 1_000,
+  rows: 0,
+  submitting: Promise.resolve(),
+  /** Old files cannot be deleted. */
+  keeps: false,
+  /** Of a snapshot. */
+  own_records: 0,
+})
+
 /** A venue at `seq`, whose snapshots take `took_ms` and end as `outcome` says. */
 function site(
   outcome: (point: SnapshotPoint) => Promise<MadeSnapshot> = async ({ newest }) => ({
@@ -43,18 +56,7 @@ function site(
   const fatal: Error[] = []
   const covered: number[] = []
   const steps: string[] = []
-  const now = {
-    seq: 0,
-    ms: 0,
-    took_ms: 0,
-    covered: 1_000,
-    rows: 0,
-    submitting: Promise.resolve(),
-    /** Old files cannot be deleted. */
-    keeps: false,
-    /** Of a snapshot. */
-    own_records: 0,
-  }
+  const now = beginning()
   const head = new Uint8Array(32)
   const parts = {
     journal: {

@@ -27,8 +27,6 @@ import {
   type PastKind,
   queuesOf,
   rowAt,
-  rowsToTake,
-  rowsWaiting,
   spentBatch,
   spentBatches,
 } from '../../../engine/machine/state/past'
@@ -131,23 +129,6 @@ test('every row is found after merges, after another start and in few files; the
   const parts = readdirSync(dir).filter((name) => name.endsWith('.part'))
   expect(parts).toHaveLength(5)
   expect(readdirSync(dir)).toHaveLength(6)
-})
-
-test('rows that a snapshot takes are all that wait but the nullifiers of batches that have not landed', () => {
-  const world = traders()
-  trade(world, nothing())
-  expect(rowsToTake(world.state)).toBe(rowsWaiting(world.state))
-  snapshot(world, Stores.empty(at()))
-  expect(rowsToTake(world.state)).toBe(0)
-  const { size } = queuesOf(world.state).nullifiers
-  world.place('alice', key('a'))
-  world.place('bob', key('b'), { side: 'sell' })
-  world.close()
-  world.hashAll()
-  const spent = queuesOf(world.state).nullifiers.size - size
-  expect([spent > 0, rowsToTake(world.state)]).toEqual([true, rowsWaiting(world.state) - spent])
-  world.landBatches()
-  expect(rowsToTake(world.state)).toBe(rowsWaiting(world.state))
 })
 
 test('thousands of rows are found by the value of their hash, and their garbage is collected', () => {
