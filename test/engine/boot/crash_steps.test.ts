@@ -168,7 +168,9 @@ async function live(dir: string, vault: Vault, promised: Promised): Promise<void
     const { genesis_hash, program_id, config_account } = vault.ledger
     const venue = venueId({ genesis_hash, program_id, config_account, generation: 0 })
     const config = { compose_hash: '00'.repeat(32) }
-    const engine = { chain, state, loaded: { journal, verdict }, sequencer, keys, intake: { venue }, config }
+    const hash = { spent: () => ({ batch_count: 0 }) }
+    const loaded = { journal, verdict }
+    const engine = { chain, state, loaded, sequencer, keys, hash, intake: { venue }, config }
     const opened = await takeEpoch(engine as unknown as Engine, vault_config, false)
     if (typeof opened === 'string') throw new Error(`refused its own journal: ${opened}`)
     if (state.settings === undefined) await sequencer.submit({ kind: 'configure', settings: settings() })
