@@ -65,6 +65,7 @@ export async function loadState(
   const key = ports.keys.journal_key
   const journal = await openJournal({ dir: join(data_dir, 'journal'), key, ...options })
   const snapshots = openSnapshotStore({ dir: join(data_dir, 'snapshots'), key })
+  await snapshots.removeUnfinished()
   const { vault: now, verdict } = await untilKnown({ chain, config }, vault, (read) =>
     judgeJournal(read, chain, journal),
   )

@@ -37,6 +37,8 @@ export interface SnapshotStore {
   ): Promise<Uint8Array>
   /** Deletes every snapshot but those of `seqs`. */
   prune(seqs: readonly number[]): Promise<void>
+  /** Frees the space of a snapshot that a process which was killed had begun. No thread may be writing one. */
+  removeUnfinished(): Promise<void>
   /** The newest snapshot with seq <= `seq_max` that has its journaled hash. `rejected` names the newer files. */
   newestValid(
     hashOf: JournaledHash,
@@ -99,6 +101,7 @@ export function openSnapshotStore({ dir, key }: { dir: string; key: Uint8Array }
       return state_hash
     },
     prune: (seqs) => remove((one) => !seqs.includes(one)),
+    removeUnfinished: () => disk.rm(join(dir, UNFINISHED_NAME)),
     async newestValid(hashOf, seq_max = Number.MAX_SAFE_INTEGER) {
       const rejected: string[] = []
       const find = async (name: string) => {

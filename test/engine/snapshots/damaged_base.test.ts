@@ -1,6 +1,6 @@
 /** The newest snapshot is whole and its stores are not, or a start could not read it: the venue and its next round go on. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { snapshotName } from '../../../engine/journal/snapshot_store'
 import { LIMITS } from '../../../engine/limits'
@@ -96,6 +96,14 @@ test('the newest catalogue changes under a running venue: its next round is made
   await open.close()
   await threeLives()
 }, 120_000)
+
+test('the file of a snapshot that was never finished goes at the next start', async () => {
+  const { snapshot } = await twoSnapshots()
+  const unfinished = join(snapshot, '../snapshot.unfinished')
+  writeFileSync(unfinished, new Uint8Array(1_000))
+  await site.open()
+  expect(existsSync(unfinished)).toBe(false)
+}, 60_000)
 
 test.each([
   // Its stores go at the start.
