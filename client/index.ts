@@ -100,10 +100,11 @@ export {
   adoptRefunds,
   alignCounters,
   type FindLeaf,
-  joinGeneration,
+  joinVenue,
   markSpent,
   nullifierOfNote,
   WalletMismatch,
+  WalletOfOtherVault,
   WalletOutdated,
 } from './wallet/absorb'
 

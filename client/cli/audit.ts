@@ -25,7 +25,7 @@ import { writeNew } from '../whole_file'
 import type { Call, Verb } from './call'
 import { readInput, readInputText, timeOf, UsageFault } from './command'
 import { lockPath } from './config'
-import { ARCHIVED, described, reporting } from './wallet_commands'
+import { ARCHIVED, reporting, sayHistory } from './wallet_commands'
 
 const EXIT = { agrees: 0, differs: 1, incomplete: 2 } as const
 
@@ -115,7 +115,7 @@ export const ARCHIVE: Verb = {
     const from = { folder: call.text('out') }
     lockPath(from.folder)
     const current = await currentHistory(call.reader(), call.program(), from, reporting())
-    call.say('archive', described(current))
+    sayHistory(call, 'archive', current)
   },
 }
 

@@ -235,9 +235,11 @@ export class Call extends Options<string, string> {
     else for (const line of lines()) printLine(line)
   }
   /** One fact of the answer: a line, or a field of the JSON value that `finish` prints. */
-  say(name: string, value: unknown, text = String(value)): void {
+  say(name: string, value: unknown, text: string | readonly string[] = String(value)): void {
     if (this.is_json) this.facts[name.replaceAll(' ', '_')] = value
-    else printLine(`${name.padEnd(12)} ${text}`)
+    else
+      for (const [at, line] of [text].flat().entries())
+        printLine(`${(at === 0 ? name : '').padEnd(12)} ${line}`)
   }
   /** The same for a list. */
   list<T>(name: string, items: readonly T[], line: (item: T) => string | readonly string[]): void {

@@ -369,7 +369,7 @@ async function watchEscapes(call: Call): Promise<void> {
     if (proofs === undefined || proofs.history.nullifier_batches.length < batches) {
       const from = archive === undefined ? {} : { archive }
       const current = await currentHistory(chain, program_id, from, reporting())
-      console.log(`history      ${described(current)}`)
+      for (const line of described(current)) console.log(`history      ${line}`)
       proofs = current.proofs
     }
     await challengeFalse(chain, program_id, proofs)

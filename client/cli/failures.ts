@@ -13,7 +13,7 @@ import { VerificationFailed } from '../verified_venue'
 import { EvidenceUnavailable } from '../verify/collect/collect_evidence'
 import { Refused } from '../verify/transcript'
 import { ReceiptRefused, StatisticsRefused } from '../verify/verify_receipt'
-import { WalletOutdated } from '../wallet/absorb'
+import { WalletOfOtherVault, WalletOutdated } from '../wallet/absorb'
 import { RecoveryIncomplete } from '../wallet/recover'
 import { HistoryIncomplete } from '../wallet/vault_history'
 import { NotSeedWords } from '../wallet/wallet'
@@ -34,7 +34,7 @@ const REFUSALS = [
 ]
 const INPUTS = [
   ...[Refused, RangeError, NotAWallet, WalletLocked, WalletChanged],
-  ...[InUse, WrongAccount, NotSeedWords, InexactValue],
+  ...[InUse, WrongAccount, NotSeedWords, InexactValue, WalletOfOtherVault],
 ]
 
 /** @param rpc the node that was asked. @returns undefined for an error that no command expects */

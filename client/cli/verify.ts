@@ -6,7 +6,7 @@ import { accountIdOf } from '../../protocol/bodies/account'
 import { fromHex } from '../../protocol/bytes'
 import { deriveAccountKey } from '../../protocol/notes/derive'
 import { publicKeyOf } from '../../protocol/sign'
-import type { Transparency } from '../../protocol/wire/public'
+import type { Info, Transparency } from '../../protocol/wire/public'
 import type { Login, VenueClient } from '../api/venue_client'
 import { readVaultState } from '../chain/read_vault'
 import { CLOCK_APART_MAX_MS, WATCH_VENUE_S } from '../limits'
@@ -16,7 +16,7 @@ import { type EvidenceBundle, leadingOf, parseBundle } from '../verify/evidence_
 import { judgeEvidence } from '../verify/judge_evidence'
 import { BARE_POLICY } from '../verify/policy'
 import { Refused, type Transcript, transcriptText, type Verdict } from '../verify/transcript'
-import { joinGeneration } from '../wallet/absorb'
+import { joinVenue } from '../wallet/absorb'
 import { newCredential, prepareRebind, revokeCredential } from '../wallet/account'
 import { saveWallet } from '../wallet/wallet_file'
 import { writeNew, writeWhole } from '../whole_file'
@@ -287,7 +287,7 @@ class Examination {
   }
 }
 
-type Examined = { login?: Login | undefined; generation?: number }
+type Examined = { login?: Login | undefined; info?: Info }
 async function examineVenue(call: Call, seen: Examination): Promise<Examined> {
   const policy = await seen.look('policy', () => {
     const found = call.policy()
@@ -315,7 +315,7 @@ async function examineVenue(call: Call, seen: Examination): Promise<Examined> {
       if (view.state !== 'active') throw new InputFault(`the operator has it ${view.state}: ask the operator`)
       return [view, `${view.account_id}: active`]
     })
-  return { login, generation: venue.info.generation }
+  return { login, info: venue.info }
 }
 
 async function examineChain(call: Call, seen: Examination): Promise<void> {
@@ -344,11 +344,11 @@ async function doctor(call: Call): Promise<number> {
     call.urls().join(),
     existsSync('tacit.json') ? 'tacit.json' : 'without tacit.json',
   ])
-  const { login, generation } = await examineVenue(call, seen)
+  const { login, info } = await examineVenue(call, seen)
   await seen.look('wallet', () => {
     const wallet = call.walletToChange()
     const { seed, state } = wallet
-    if (generation !== undefined) joinGeneration(wallet, generation)
+    if (info !== undefined) joinVenue(wallet, info)
     const own = accountIdOf(publicKeyOf(deriveAccountKey(seed)))
     if (login !== undefined && login.account_id !== (call.accountOf(login) ?? own))
       throw new InputFault(

@@ -260,7 +260,7 @@ export async function readHistory(call: Call, chain: ChainReader, again = false)
   if (archive === undefined) lockPath(call.text('wallet'))
   const from = archive === undefined ? { folder: historyPath(call) } : { archive }
   const current = await currentHistory(chain, call.program(), from, reporting(), again)
-  call.say('history', described(current))
+  sayHistory(call, 'history', current)
   return current
 }
 
@@ -272,13 +272,20 @@ export const reporting = () => ({
   notice: (sentence: string): void => console.error(sentence),
 })
 
-export function described({ proofs, archive, kept, read }: CurrentHistory): string {
+export function sayHistory(call: Call, name: string, current: CurrentHistory): void {
+  const lines = described(current)
+  call.say(name, lines.join('\n'), lines)
+}
+
+export function described({ proofs, archive, kept, read }: CurrentHistory): string[] {
   const { history, vault } = proofs
   const held = `${history.leaves.length} leaves, ${history.spent.size} nullifiers`
   const known = `${kept} in ${archive.block_count} blocks of ${archive.where}`
   const damaged = archive.damaged === undefined ? '' : `, whose block ${archive.damaged} is torn or damaged`
-  return `${held}: both roots are those of the vault at slot ${vault.slot}
-             ${read} transactions read, ${known}${damaged}`
+  return [
+    `${held}: both roots are those of the vault at slot ${vault.slot}`,
+    `${read} transactions read, ${known}${damaged}`,
+  ]
 }
 
 /** Of a wallet's own. */

@@ -22,7 +22,7 @@ import { type EventStream, EventsMissing, followEvents } from '../api/event_stre
 import { VenueClient, VenueProblem, WrongAccount } from '../api/venue_client'
 import { connect } from '../connect'
 import { MERGE_MAX_MS, ORDER_LIFE_SLOTS, SESSION_SAVE_MS, SETTLE_PATIENCE_MS } from '../limits'
-import { absorbEvent, alignCounters, joinGeneration } from '../wallet/absorb'
+import { absorbEvent, alignCounters, joinVenue } from '../wallet/absorb'
 import {
   collateralOf,
   commandBytes,
@@ -95,7 +95,7 @@ export class Session {
   /**
    * Verifies the venue, logs in to the account of the wallet's own seed, takes over what the venue knows of open requests
    * and follows the account's events. What the venue cannot serve for a moment (503, or `quote_busy`) is asked again within the patience.
-   * @throws VerificationFailed, WrongAccount, WalletOutdated, NotAWallet, WalletLocked, InUse, VenueProblem
+   * @throws VerificationFailed, WrongAccount, WalletOfOtherVault, WalletOutdated, NotAWallet, WalletLocked, InUse, VenueProblem
    */
   static async open(options: SessionOptions): Promise<Session> {
     const { wallet: kept, password } = options
@@ -442,7 +442,7 @@ export class Session {
 
   /** Counters that the venue has seen, and open requests that it shows. */
   private async takeOver(): Promise<void> {
-    joinGeneration(this.wallet, this.venue.info.generation)
+    joinVenue(this.wallet, this.venue.info)
     for (const key_index of this.wallet.state.keys.keys()) {
       const nonces = await this.client.nonces(this.wallet.tradingKeyText(key_index))
       alignCounters(this.wallet, key_index, nonces)

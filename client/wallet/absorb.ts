@@ -12,6 +12,7 @@ import {
 } from '../../protocol/notes/notes'
 import { TacitError } from '../../protocol/tacit_error'
 import { type Amount, feeUpTo, parseU64 } from '../../protocol/units'
+import type { Info } from '../../protocol/wire/public'
 import type {
   AccountEvent,
   Fill,
@@ -48,19 +49,44 @@ export class WalletOutdated extends TacitError<{ generation: number }> {
   }
 }
 
+type Vault = NonNullable<WalletState['vault']>
+
+/** The events of one venue would be absorbed as those of another. */
+export class WalletOfOtherVault extends TacitError<Vault> {
+  override readonly name = 'WalletOfOtherVault'
+  readonly code = 'wallet_of_other_vault'
+  /** @param vault the wallet's */
+  constructor(vault: Vault) {
+    super(
+      `this wallet is of another vault, program ${vault.program_id} on the chain ${vault.genesis_hash}: name the wallet of this venue`,
+      vault,
+    )
+  }
+}
+
 /**
  * A venue that was restored numbers events from 1 again and knows no order, payment or request of before, so a wallet with any
- * of them must be synced with the chain first; one without joins. @throws WalletOutdated
+ * of them must be synced with the chain first; one without joins. A wallet that was used stays with its vault.
+ * @param venue as verified
+ * @throws WalletOfOtherVault, WalletOutdated
  */
-export function joinGeneration({ state }: Wallet, generation: number): void {
+export function joinVenue(
+  { state }: Wallet,
+  { genesis_hash, program_id, generation }: Pick<Info, 'genesis_hash' | 'program_id' | 'generation'>,
+): void {
+  const { vault, notes, keys } = state
+  const is_other =
+    vault !== undefined && (vault.genesis_hash !== genesis_hash || vault.program_id !== program_id)
+  if (is_other && ofVenue(state) + notes.length + keys.length > 0) throw new WalletOfOtherVault(vault)
   judgeGeneration(state, generation)
-  state.generation = generation
+  Object.assign(state, { vault: { genesis_hash, program_id }, generation })
 }
+const ofVenue = ({ seq, orders, payments, requests = [] }: WalletState): number =>
+  seq + orders.length + payments.length + requests.length
 function judgeGeneration(state: WalletState, generation: number): void {
-  const { seq, orders, payments, requests = [], notes, keys } = state
-  const of_venue = seq + orders.length + payments.length + requests.length
+  const { notes, keys } = state
   // One that names its generation was recovered or synced in it: a copy of the seed may have traded there.
-  const is_used = of_venue + (state.generation === undefined ? 0 : notes.length + keys.length) > 0
+  const is_used = ofVenue(state) + (state.generation === undefined ? 0 : notes.length + keys.length) > 0
   if (is_used && (state.generation ?? 0) !== generation) throw new WalletOutdated(generation)
 }
 

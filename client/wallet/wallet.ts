@@ -79,6 +79,8 @@ export type WalletState = {
   fees: { mint: string; amount: string }[]
   /** Seq of the last account event absorbed. */
   seq: number
+  /** Of these notes, orders and events, as base58, from the first use on; absent in files of earlier versions. */
+  vault?: { genesis_hash: string; program_id: string }
   /** Of the vault of these orders, payments and events; absent in files of earlier versions, which are of generation 0. */
   generation?: number
   /** Requests whose outcome is open, in the order of signing. */

@@ -268,6 +268,7 @@ const STATE = record<WalletState>({
   payments: list(PAYMENT),
   fees: list(record({ mint: address, amount: sum })),
   seq: count,
+  vault: optional(record({ genesis_hash: address, program_id: address })),
   generation: optional(count),
   requests: optional(list(REQUEST)),
 })

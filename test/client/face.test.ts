@@ -197,6 +197,7 @@ test('every error of the faces is the one class, with its own code', () => {
     ...[new tacit.HistoryIncomplete('x'), new tacit.ProofUnavailable('spent'), new tacit.Refused('x')],
     ...[new tacit.ReceiptRefused('x'), new tacit.StatisticsRefused('x'), new tacit.EvidenceUnavailable('x')],
     ...[new tacit.RecoveryIncomplete(new tacit.Wallet(new Uint8Array(32)), []), new tacit.WalletOutdated(1)],
+    new tacit.WalletOfOtherVault({ genesis_hash: 'g', program_id: 'p' }),
     ...[
       new on_chain.NodesDisagree('x'),
       new on_chain.NotAVault('x'),

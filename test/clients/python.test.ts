@@ -45,6 +45,7 @@ test.skipIf(python === '')(
     // Standard error also has the lying server's log of the sockets that are closed on it.
     expect(await ended(start(test_file('test_front.py')))).toMatch(/Ran 3 tests in [0-9.]+s\n\nOK\n$/)
     expect(await ended(start(test_file('test_stream.py')))).toMatch(/Ran 6 tests in [0-9.]+s\n\nOK\n$/)
+    expect(await ended(start(test_file('test_wallet.py')))).toMatch(/Ran 1 test in [0-9.]+s\n\nOK\n$/)
   },
   180_000,
 )

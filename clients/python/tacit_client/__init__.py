@@ -16,6 +16,7 @@ from .errors import (
     VenueProblem,
     WalletInUse,
     WalletMismatch,
+    WalletOfOtherVault,
     WalletOutdated,
     WrongAccount,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "Wallet",
     "WalletInUse",
     "WalletMismatch",
+    "WalletOfOtherVault",
     "WalletOutdated",
     "WrongAccount",
     "account_id_of",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .encoding import amount_of, count_of, from_base58, from_hex, member
-from .errors import WalletMismatch, WalletOutdated
+from .errors import WalletMismatch, WalletOfOtherVault, WalletOutdated
 from .notes import ANCHORS_PER_COMMAND, commitment_of, derive_anchor, output_blinding
 from .units import fee_up_to
 from .wallet import Wallet
@@ -14,11 +14,15 @@ _NO_ORDER = "00" * 16
 _PAYMENT_ROLE = 1
 
 
-def join_generation(wallet: Wallet, generation: int) -> None:
+def join_venue(wallet: Wallet, info: dict[str, Any]) -> None:
     """A venue that was restored numbers events from 1 again and knows no order, payment or request of before. Raises
-    WalletOutdated for a wallet with any of them; one without joins."""
-    _judge_generation(wallet.state, generation)
-    wallet.state["generation"] = generation
+    WalletOutdated for a wallet with any of them; one without joins. Raises WalletOfOtherVault for a used wallet of another vault."""
+    state, vault = wallet.state, {name: info[name] for name in ("genesis_hash", "program_id")}
+    is_used = state["seq"] > 0 or any(state.get(name) for name in ("orders", "payments", "requests", "notes", "keys"))
+    if is_used and state.get("vault", vault) != vault:
+        raise WalletOfOtherVault("this wallet is of another vault: name the wallet of this venue")
+    _judge_generation(state, info["generation"])
+    state.update(vault=vault, generation=info["generation"])
 
 
 def _judge_generation(state: dict[str, Any], generation: int) -> None:

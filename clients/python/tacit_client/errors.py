@@ -60,6 +60,10 @@ class WalletMismatch(MustStop):
     """An event contradicts the wallet's derivation from its seed."""
 
 
+class WalletOfOtherVault(MustStop):
+    """The wallet was used with another vault, and stays with it."""
+
+
 class WalletOutdated(MustStop):
     """The venue was restored from the chain after the wallet's last event: `tacit wallet sync` takes its notes over."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from .absorb import absorb_event, join_generation
+from .absorb import absorb_event, join_venue
 from .bodies import command_bytes
 from .encoding import amount_of, count_of, member, to_base58
 from .errors import MalformedAnswer, MustStop, OutcomeUnknown, ReceiptRefused, VenueProblem
@@ -105,7 +105,7 @@ class Session:
 
     def _align(self) -> None:
         """Counters never fall behind the venue's of a key."""
-        join_generation(self.wallet, self.venue.info["generation"])
+        join_venue(self.wallet, self.venue.info)
         for key_index in range(len(self.wallet.state["keys"])):
             key = to_base58(self.wallet.trading_key(key_index))
             self.wallet.align(key_index, self.venue.own("GET", "/nonces", trading_key=key))

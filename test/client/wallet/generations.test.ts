@@ -1,6 +1,6 @@
 /** A wallet over restores of its venue from the chain: what joins, what a sync keeps, and what a seed finds. */
 import { expect, test } from 'bun:test'
-import { absorbRestored, joinGeneration, WalletOutdated } from '../../../client/wallet/absorb'
+import { absorbRestored, joinVenue, WalletOfOtherVault, WalletOutdated } from '../../../client/wallet/absorb'
 import { hashFast } from '../../../client/wallet/hash_fast'
 import { type GapLimits, recoverWallet } from '../../../client/wallet/recover'
 import { Wallet, type WalletOrder } from '../../../client/wallet/wallet'
@@ -47,18 +47,42 @@ function synced(wallet: Wallet, told: ToldHistory, generation: number, history =
   return wallet
 }
 
+const venueOf = (generation: number, genesis_hash = 'genesis') => ({
+  genesis_hash,
+  program_id: 'program',
+  generation,
+})
+
+test('a wallet that was used stays with its vault; a fresh one goes to any', () => {
+  const told = new ToldHistory()
+  const fresh = new Wallet(told.seed)
+  joinVenue(fresh, venueOf(0, 'first'))
+  joinVenue(fresh, venueOf(0, 'second'))
+  expect(fresh.state.vault).toEqual({ genesis_hash: 'second', program_id: 'program' })
+  const used = trading(told, [told.deposit(0, 0)])
+  joinVenue(used, venueOf(0, 'first'))
+  const before = structuredClone(used.state)
+  for (const other of [venueOf(0, 'second'), { ...venueOf(0, 'first'), program_id: 'other' }])
+    expect(() => joinVenue(used, other)).toThrow(WalletOfOtherVault)
+  expect(used.state).toEqual(before)
+  joinVenue(used, venueOf(0, 'first'))
+  // Notes alone are of a vault, too.
+  const funded = new Wallet(told.seed, { ...fresh.state, notes: used.state.notes })
+  expect(() => joinVenue(funded, venueOf(0, 'first'))).toThrow(WalletOfOtherVault)
+})
+
 test('a wallet joins the generation of its events, and another one only where no copy of it can have traded', () => {
   const told = new ToldHistory()
   const used = trading(told, [told.deposit(0, 0)])
   const before = structuredClone(used.state)
-  expect(() => joinGeneration(used, 1)).toThrow(WalletOutdated)
+  expect(() => joinVenue(used, venueOf(1))).toThrow(WalletOutdated)
   expect(used.state).toEqual(before)
-  joinGeneration(used, 0)
-  expect(() => joinGeneration(used, 1)).toThrow(WalletOutdated)
+  joinVenue(used, venueOf(0))
+  expect(() => joinVenue(used, venueOf(1))).toThrow(WalletOutdated)
   const recovered = recoverWallet(told.seed, told.read(), 0, LIMITS)
-  expect(() => joinGeneration(recovered, 1)).toThrow(WalletOutdated)
+  expect(() => joinVenue(recovered, venueOf(1))).toThrow(WalletOutdated)
   const fresh = new Wallet(told.seed)
-  joinGeneration(fresh, 1)
+  joinVenue(fresh, venueOf(1))
   expect(fresh.state.generation).toBe(1)
 })
 
@@ -71,7 +95,7 @@ test('a sync keeps what landed and frees what did not, of each generation, and n
   expect(free(wallet)).toEqual(named([landed, deposits[1], deposits[2]]))
   expect(wallet.state).toMatchObject({ generation: 1, seq: 0, orders: [], payments: [], requests: [] })
   expect(wallet.counters(0).commands).toBe(1)
-  joinGeneration(wallet, 1)
+  joinVenue(wallet, venueOf(1))
   const later = told.output(0, 1, { j: 0, role: 0, generation: 1 })
   told.settle([deposits[1]], [later])
   expect(free(synced(wallet, told, 2))).toEqual(named([landed, later, deposits[2]]))
