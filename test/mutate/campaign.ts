@@ -148,15 +148,16 @@ export class Campaign {
           return { area: name, source, ...site }
         }),
       )
-      if (file !== undefined) writeFileSync(file, `${JSON.stringify({ seed, sites: this.sites })}\n`)
+      if (file !== undefined)
+        writeFileSync(file, `${JSON.stringify({ areas: Object.keys(areas), seed, sites: this.sites })}\n`)
       return
     }
     // A run that was killed may have left half a line.
     const [head = '', ...lines] = readFileSync(file, 'utf8').split('\n').slice(0, -1)
+    const names = Object.keys(areas)
+    if (!head.startsWith(`{"areas":${JSON.stringify(names)},`))
+      throw new Error(`${file} is no sample of ${names.join(', ')}`)
     this.sites = JSON.parse(head).sites
-    const drawn = new Set(this.sites.map(({ area }) => area))
-    if (drawn.symmetricDifference(new Set(Object.keys(areas))).size > 0)
-      throw new Error(`${file} is a sample of other areas: ${[...drawn].join(', ')}`)
     for (const row of lines.map((line) => JSON.parse(line)))
       if (row.test === undefined) this.results.set(row.at, row)
       else if (row.tree === this.#tree)
