@@ -144,6 +144,16 @@ export function isRestoreAnnounced({ epoch, pending }: VaultConfig): boolean {
   return epoch > 0 && pending.some(({ action }) => action === 'authorize_restore')
 }
 
+/** How long an announced action can be used once it is effective (`program/src/config.rs`). */
+const USABLE_S = 30 * 86_400
+
+/** @param unix_ms the chain's time */
+export function isRestoreEffective({ epoch, pending }: VaultConfig, unix_ms: number): boolean {
+  const isUsable = (from_s: number) => unix_ms >= 1_000 * from_s && unix_ms <= 1_000 * (from_s + USABLE_S)
+  const usable = pending.filter(({ effective_unix_s }) => isUsable(effective_unix_s))
+  return epoch > 0 && usable.some(({ action }) => action === 'authorize_restore')
+}
+
 /** Whether a journal contains only boot records: no epoch was open in it. */
 export async function isUnused(journal: Journal): Promise<boolean> {
   if (journal.firstSeq() > 1) return false

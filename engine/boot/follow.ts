@@ -262,10 +262,9 @@ export class Follower {
     await loaded.history.close()
     loaded.facts.close()
     loaded.stores.close()
-    Object.assign(
-      loaded,
-      await loadJudged(this.config, this.ports.keys.journal_key, vault, { journal, snapshots, verdict }),
-    )
+    const { keys, chain } = this.ports
+    const at = { key: keys.journal_key, unix_ms: chain.view().unix_ms }
+    Object.assign(loaded, await loadJudged(this.config, at, vault, { journal, snapshots, verdict }))
   }
 
   /**

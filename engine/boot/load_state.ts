@@ -23,7 +23,7 @@ import { StoreDamaged } from '../stores/part_file'
 import { Stores, type StoresAt } from '../stores/stores'
 import {
   isIn,
-  isRestoreAnnounced,
+  isRestoreEffective,
   isUnused,
   journaledSnapshot,
   judgeJournal,
@@ -69,20 +69,21 @@ export async function loadState(
   const { vault: now, verdict } = await untilKnown({ chain, config }, vault, (read) =>
     judgeJournal(read, chain, journal),
   )
-  return { ...(await loadJudged(config, key, now, { journal, snapshots, verdict })), vault: now }
+  const judged = { journal, snapshots, verdict }
+  return { ...(await loadJudged(config, { key, unix_ms: chain.view().unix_ms }, now, judged)), vault: now }
 }
 
-/** The state of a journal that `vault` has verified. @throws ReplayDisagrees, StoreDamaged */
+/** The state of a journal that `vault` has verified, at `unix_ms` of the chain. @throws ReplayDisagrees, StoreDamaged */
 export async function loadJudged(
   config: EngineConfig,
-  key: Uint8Array,
+  { key, unix_ms }: { key: Uint8Array; unix_ms: number },
   vault: VaultConfig,
   judged: Pick<Loaded, 'journal' | 'snapshots' | 'verdict'>,
 ): Promise<Loaded> {
   const { journal, snapshots, verdict } = judged
   const is_unused = await isUnused(journal)
   // A journal that the chain contradicts may be the wrong one, and its read models those of the right one, unless it restores.
-  const counts = verdict.fault === undefined || (is_unused && isRestoreAnnounced(vault))
+  const counts = verdict.fault === undefined || (is_unused && isRestoreEffective(vault, unix_ms))
   const { history, facts } = await openReadModels(config, key, counts ? journal : undefined)
   const is_replayed = verdict.fault === undefined || is_unused
   // The replay feeds the read models, so it begins where they end, or before.

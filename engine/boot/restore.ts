@@ -78,7 +78,8 @@ async function missingBatches(
   for await (const history of chain.readSettled(last_hashed)) {
     const batches = history.filter(({ batch_id }) => batch_id <= last_batch)
     await hash.restoreSpent(batches)
-    if (isWhole()) return batches
+    // Trees that were whole before say nothing about the history that a provider shows.
+    if (isWhole() && batches.length === last_batch - last_hashed) return batches
   }
   return undefined
 }

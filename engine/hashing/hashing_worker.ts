@@ -60,11 +60,11 @@ function answer(request: HashingRequest): unknown {
       appendLeaves(trees, request.first_index, request.leaves)
       return changed(request.leaves.length)
     case 'restore_spent':
-      restoreSpent(trees, request.batches)
+      restoreSpent(trees, request.batches, () => files.save())
       return changed(request.batches.length)
     case 'truncate_spent':
       trees.spent.truncate(request.batch_count)
-      return changed(1)
+      return files.save()
     case 'leaves': {
       const length = Math.max(0, Math.min(request.limit, trees.notes.leaf_count - request.from))
       return Array.from({ length }, (_, at) => trees.notes.leaf(request.from + at))

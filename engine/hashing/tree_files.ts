@@ -274,8 +274,16 @@ export function appendLeaves(trees: Trees, first_index: number, leaves: Uint8Arr
   trees.notes.append(leaves.slice(overlap.length))
 }
 
-/** Makes consecutive batches the end of the log, in place of those known from the first that differs. @throws Error on a gap */
-export function restoreSpent(trees: Trees, batches: { batch_id: number; nullifiers: Uint8Array[] }[]): void {
+/**
+ * Makes consecutive batches the end of the log, in place of those known from the first that differs.
+ * @param save is called once the log was cut, before it grows: a process that is killed then must not find the old end again
+ * @throws Error on a gap
+ */
+export function restoreSpent(
+  trees: Trees,
+  batches: { batch_id: number; nullifiers: Uint8Array[] }[],
+  save: () => void = () => undefined,
+): void {
   const first = batches[0]?.batch_id ?? 0
   if (first > trees.spent.leaf_count + 1 || batches.some(({ batch_id }, at) => batch_id !== first + at))
     throw new Error('settlement batches leave a gap')
@@ -284,7 +292,10 @@ export function restoreSpent(trees: Trees, batches: { batch_id: number; nullifie
   const same = leaves
     .slice(0, known)
     .findIndex((leaf, at) => !equalBytes(leaf, trees.spent.leaf(first - 1 + at)))
-  if (same !== -1) trees.spent.truncate(first - 1 + same)
+  if (same !== -1) {
+    trees.spent.truncate(first - 1 + same)
+    save()
+  }
   trees.spent.append(leaves.slice(same === -1 ? known : same))
 }
 
