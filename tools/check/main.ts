@@ -53,7 +53,7 @@ if (import.meta.main) {
     console.error(
       findings.length === 0
         ? `Checked ${tree.size} files: the boundaries hold.`
-        : `${findings.length} violations. The rules are data in tools/check/rules.ts.`,
+        : `${findings.length} violation${findings.length === 1 ? '' : 's'}. The rules are data in tools/check/rules.ts.`,
     )
     process.exitCode = findings.length === 0 ? 0 : 1
   }
