@@ -170,7 +170,9 @@ function contradictions(read: Partial<Settings>): string[] {
   }
   const port = read.TACIT_LISTEN?.port ?? 0
   if (port !== 0 && port === read.TACIT_OPERATOR_LISTEN?.port)
-    faults.push('TACIT_OPERATOR_LISTEN: the port of TACIT_LISTEN')
+    faults.push(
+      `TACIT_OPERATOR_LISTEN: TACIT_LISTEN has the same port, ${port}: choose another for one of them`,
+    )
   return faults
 }
 

@@ -56,11 +56,11 @@ const ROWS = {
   },
   TACIT_LISTEN: {
     meaning: 'Address and port of the venue, TLS 1.3.',
-    read: (text) => listenAddress(text) ?? expected('ADDRESS:PORT'),
+    read: (text) => listenAddress(text) ?? expected('ADDRESS:PORT, with PORT from 1 to 65535'),
   },
   TACIT_OPERATOR_LISTEN: {
     meaning: 'Address and port for the operator; never the port of the venue.',
-    read: (text) => listenAddress(text) ?? expected('ADDRESS:PORT'),
+    read: (text) => listenAddress(text) ?? expected('ADDRESS:PORT, with PORT from 1 to 65535'),
   },
   TACIT_ENCLAVE: {
     meaning: '`dstack` in production; `development` runs on quotes no verifier trusts.',

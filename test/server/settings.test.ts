@@ -123,7 +123,7 @@ describe('settings', () => {
     })
     expect(faults).toEqual([
       'TACIT_LISTENN: no such setting',
-      'TACIT_LISTEN: expected ADDRESS:PORT',
+      'TACIT_LISTEN: expected ADDRESS:PORT, with PORT from 1 to 65535',
       'TACIT_FEE_ANCHOR: expected 64 lowercase hex digits',
       'TACIT_TOKEN_TTL_S: expected an integer from 60 to 86400',
     ])
@@ -156,7 +156,7 @@ describe('settings', () => {
       'TACIT_PROGRAM_ID: required with a real chain',
     ])
     expect(readConfig({ ...PRODUCTION, TACIT_OPERATOR_LISTEN: '0.0.0.0:443' }).faults).toEqual([
-      'TACIT_OPERATOR_LISTEN: the port of TACIT_LISTEN',
+      'TACIT_OPERATOR_LISTEN: TACIT_LISTEN has the same port, 443: choose another for one of them',
     ])
   })
 
@@ -186,7 +186,7 @@ describe('settings', () => {
       'TACIT_MINTS: [0] (field_invalid)',
       'SOLANA_RPC_URL: two providers at least with TACIT_ENCLAVE=dstack',
       'SOLANA_RPC_URL: https only with TACIT_ENCLAVE=dstack',
-      'TACIT_OPERATOR_LISTEN: the port of TACIT_LISTEN',
+      'TACIT_OPERATOR_LISTEN: TACIT_LISTEN has the same port, 443: choose another for one of them',
     ])
   })
 
