@@ -48,7 +48,11 @@ async function connectTo(
   const origin = new URL(url)
   if (origin.protocol !== 'https:') throw new RangeError('a venue is reached over https')
   const peer = await readPeer(origin, options.timeout_ms ?? HANDSHAKE_MS).catch((error: unknown): Peer => {
-    throw new EvidenceUnavailable('the venue did not open TLS', { cause: error })
+    const is_silent = (error as NodeJS.ErrnoException).code === 'ECONNREFUSED'
+    const finding = is_silent
+      ? `nothing answers at ${origin.origin}: is the venue running`
+      : 'the venue did not open TLS'
+    throw new EvidenceUnavailable(finding, { cause: error })
   })
   const transport = await pinnedTransport(origin, peer)
   const evidence = await collectEvidence(transport, peer.spki_sha256, policy, options)

@@ -2,6 +2,7 @@
  * One call of a verb: its options and settings, the files and connections that they open, and its output: lines, tables of
  * notes, or one JSON value.
  */
+import { existsSync } from 'node:fs'
 import { encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { parseU64 } from '../../protocol/units'
@@ -117,7 +118,9 @@ export class Call extends Options<string, string> {
   }
   /** Locked for changes. @throws Refused while another command holds the lock */
   walletToChange(): Wallet {
-    lockPath(this.text('wallet'))
+    const path = this.text('wallet')
+    // A lock would leave its file beside a wallet that is not there.
+    if (existsSync(path)) lockPath(path)
     return this.wallet()
   }
 

@@ -107,6 +107,16 @@ export function namesIn(form: string): Required<Names<string, string>> {
   }
 }
 
+/** @throws Error of `parseArgs`, without its advice on `--`: no word of these commands begins with a dash */
+const parsedArgs: typeof parseArgs = (config) => {
+  try {
+    return parseArgs(config)
+  } catch (error) {
+    if (error instanceof Error) error.message = error.message.replace(/\. To specify a positional .*$/s, '')
+    throw error
+  }
+}
+
 /** The options of one command line, read by name and form. */
 export class Options<T extends string, F extends string = never> {
   /** The words of the command line that are no options. */
@@ -119,7 +129,7 @@ export class Options<T extends string, F extends string = never> {
       ...texts.map((name) => [name, { type: 'string' as const }] as const),
       ...flags.map((name) => [name, { type: 'boolean' as const }] as const),
     ])
-    const parsed = parseArgs({ args: [...args], options, allowPositionals: true, tokens: true })
+    const parsed = parsedArgs({ args: [...args], options, allowPositionals: true, tokens: true })
     const given = parsed.tokens.flatMap((token) => (token.kind === 'option' ? token.name : []))
     const twice = given.find((name, at) => given.indexOf(name) !== at)
     if (twice !== undefined) throw new UsageFault(`--${twice} is given twice`)

@@ -1,6 +1,8 @@
 /** The verbs that trade: each opens a session, does one thing, and prints it. */
 
 import { existsSync } from 'node:fs'
+import { decodeBase58 } from '../../protocol/base58'
+import { fromHex } from '../../protocol/bytes'
 import { feeUpTo, quoteAmount } from '../../protocol/units'
 import type { AccountEvent, Fill, Order } from '../../protocol/wire/trading'
 import { FORWARD_ANSWER_MS, STREAM_RETRY_FIRST_MS, STREAM_RETRY_MAX_MS } from '../limits'
@@ -15,19 +17,24 @@ import { type Call, IN_SESSION, printNotes, readTokens, type Tokens, unitsIn, ty
 import { InputFault, readInputText, UsageFault } from './command'
 
 const TERMS = '[--ioc | --fok] [--min-fill AMOUNT] [--expires SLOTS]'
+const TERMS_SAY = `--ioc trades in the next batch and cancels the rest, --fok trades there in full
+  or not at all, --min-fill is the least that a fill may be, and --expires counts the slots in which the order may trade, 3000
+  without it`
 
 export const TRADE_VERBS: Readonly<Record<string, Verb>> = {
   place: {
     ...IN_SESSION,
     form: `SYMBOL buy|sell AMOUNT @ PRICE ${TERMS} [--no-merge] [--dry-run]`,
-    says: 'places an order; amounts in base tokens, the price in quote tokens per base token, both exact',
+    says: `places an order; amounts in base tokens, the price in quote tokens per base token, both exact. ${TERMS_SAY}.
+  Where no note covers it, several are merged first, unless --no-merge is given`,
     example: 'tacit place SOL-USDC buy 1.5 @ 149.25',
     run: (call) => (call.flag('dry-run') ? check(call) : placeOrder(call)),
   },
   check: {
     ...IN_SESSION,
     form: `SYMBOL buy|sell AMOUNT @ PRICE ${TERMS}`,
-    says: 'has the venue check an order without placing it, and shows its collateral, its highest fee, and the notes it takes',
+    says: `has the venue check an order without placing it, and shows its collateral, its highest fee, and the notes it takes.
+  ${TERMS_SAY}`,
     example: 'tacit check SOL-USDC buy 1.5 @ 149.25',
     run: check,
   },
@@ -108,9 +115,9 @@ export const TRADE_VERBS: Readonly<Record<string, Verb>> = {
   },
   withdraw: {
     ...IN_SESSION,
-    form: 'MINT AMOUNT ACCOUNT [--expires SLOTS] [--no-merge] [--dry-run]',
-    says: 'pays tokens to a token account; the fee of the mint is added',
-    example: 'tacit withdraw MINT 25 ACCOUNT',
+    form: 'TOKEN AMOUNT ACCOUNT [--expires SLOTS] [--no-merge] [--dry-run]',
+    says: 'pays tokens to a token account; the fee of the mint is added. TOKEN is a mint or a name such as USDC',
+    example: 'tacit withdraw USDC 25 ACCOUNT',
     run: withdraw,
   },
   merge: {
@@ -168,9 +175,14 @@ function showNotes(call: Call, tokens: Tokens, notes: readonly WalletNote[], lef
   call.say('left', { mint, amount: left }, `${shown(left)} as change, once it is settled`)
 }
 
+function requireAt(word: string | undefined): void {
+  if (word !== '@') throw new UsageFault(`'@' is expected between amount and price, not '${word}'`)
+}
+
 function termsOf(call: Call): SessionOrder {
   const [symbol, side, amount, at, price] = call.words
-  if (at !== '@' || (side !== 'buy' && side !== 'sell')) throw new UsageFault()
+  if (side !== 'buy' && side !== 'sell') throw new UsageFault(`the side is buy or sell, not '${side}'`)
+  requireAt(at)
   if (call.flag('ioc') && call.flag('fok')) throw new UsageFault('--ioc and --fok exclude each other')
   const type = call.flag('ioc') ? 'ioc' : call.flag('fok') ? 'fok' : 'limit'
   const min_fill = call.optional('min-fill')
@@ -206,7 +218,7 @@ async function check(call: Call): Promise<void> {
 
 async function modify(call: Call): Promise<number> {
   const [order_id, amount, at, price] = call.words
-  if (at !== '@') throw new UsageFault()
+  requireAt(at)
   return call.session(async (session) => {
     const known = session.wallet.order(order_id!)
     if (known === undefined) throw new InputFault("the wallet has no such order: 'tacit orders' lists them")
@@ -269,15 +281,29 @@ async function settle(call: Call): Promise<number> {
   })
 }
 
+/** An address, or a name that an instrument of the venue has for it. @throws InputFault */
+function mintIn({ instruments, of }: Tokens, text: string): string {
+  if (decodeBase58(text, 32) !== undefined) return text
+  const mints = [...instruments.values()].flatMap((one) => [one.base_mint, one.quote_mint])
+  const mint = mints.find((one) => of(one)?.name === text)
+  if (mint === undefined)
+    throw new InputFault('TOKEN is neither a mint nor the name of a token of an instrument of the venue')
+  return mint
+}
+
 async function withdraw(call: Call): Promise<number> {
-  const [mint, amount, destination] = call.words
-  const to = { mint: mint!, amount: amount!, destination: destination!, ...life(call) }
+  const [token, amount, destination] = call.words
+  const due = { amount: amount!, destination: destination!, ...life(call) }
   if (!call.flag('dry-run'))
-    return send(call, (session) => session.withdraw(to, { merge: !call.flag('no-merge') }))
+    return send(call, async (session) => {
+      const mint = mintIn(await readTokens(session.client), token!)
+      return session.withdraw({ mint, ...due }, { merge: !call.flag('no-merge') })
+    })
   return call.session(async (session) => {
-    const { amount: paid, needed, notes } = await session.planWithdrawal(to)
     const tokens = await readTokens(session.client)
-    const { name = mint, decimals = 0 } = tokens.of(mint!) ?? {}
+    const mint = mintIn(tokens, token!)
+    const { amount: paid, needed, notes } = await session.planWithdrawal({ mint, ...due })
+    const { name = mint, decimals = 0 } = tokens.of(mint) ?? {}
     const shown = (units: bigint) => `${formatAmount(units, decimals)} ${name}`
     call.say('pays', { mint, amount: paid, destination }, `${shown(paid)} to ${destination}`)
     call.say('fee', { mint, amount: needed.amount - paid }, shown(needed.amount - paid))
@@ -375,6 +401,8 @@ async function events(call: Call): Promise<void> {
 
 async function watch(call: Call): Promise<void> {
   const [until, url] = [call.optional('until'), call.optional('forward-to')]
+  if (until !== undefined && fromHex(until, 16) === undefined)
+    throw new InputFault("--until is the id of an order, 32 hex digits: 'tacit orders' lists them")
   const show = ({ seq, kind, data }: AccountEvent): void =>
     call.print({ seq, kind, data }, () => [`${seq}  ${kind}`])
   await call.session(async (session) => {

@@ -39,6 +39,12 @@ export const VERBS: Readonly<Record<string, Verb>> = {
 const WHERE = `Settings are options, or variables (TACITCLI_WALLET for --wallet), or entries of tacit.json ('tacit init'), or those of the venue
 that 'start' runs on this machine, in ./data. --json prints one JSON value.`
 
+const FIRST_STEPS = `first steps, with the venue of 'start' on this machine:
+       tacit wallet create --seed-file seed.hex --wallet wallet.json, and another such seed as payer.hex
+       tacit init --wallet wallet.json --payer payer.hex
+       tacit faucet USDC 500, then tacit deposit USDC 300
+all verbs:`
+
 export function helpOf(name: string, verb: Verb): string {
   const { form, says, example } = verb
   const lines = [`usage: tacit ${name} ${form}`.trimEnd(), `  settings: ${optionsOf(verb)}`, `  ${says}`]
@@ -52,6 +58,7 @@ export function listOf(names: readonly string[]): string {
   })
   return [
     'usage: tacit VERB ...',
+    ...(names.length === Object.keys(VERBS).length ? [FIRST_STEPS] : []),
     ...lines,
     "'tacit help VERB' has the options and an example of each.",
     WHERE,

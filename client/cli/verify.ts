@@ -333,7 +333,10 @@ async function examineChain(call: Call, seen: Examination): Promise<void> {
   await seen.look('payer', async () => {
     const { rpc, payer } = await call.chain()
     const { value } = await rpc.getBalance(payer.address).send()
-    if (value === 0n) throw new InputFault(`${payer.address} has no SOL: it cannot pay fees`)
+    if (value === 0n)
+      throw new InputFault(
+        `${payer.address} has no SOL: it cannot pay fees; 'tacit faucet' gives some on the sandbox`,
+      )
     return [value, `${payer.address}: ${value} lamports`]
   })
 }

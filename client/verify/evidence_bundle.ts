@@ -203,8 +203,12 @@ export function parseBundle(file: string): EvidenceBundle {
   return readBundle(parseJson(file))
 }
 
+const isBundle = (value: unknown): boolean =>
+  value instanceof Object && Object.hasOwn(value, 'format') && Reflect.get(value, 'format') === BUNDLE_FORMAT
+
 /** The same from a value, without fields that no bundle has. Bundles of older clients lack fields with a default here. */
 export function readBundle(value: unknown): EvidenceBundle {
+  if (!isBundle(value)) throw new Refused("this is not a bundle of 'verify --bundle'")
   const bundle = readForm(value, FORM) as EvidenceBundle
   const { evidences, chain, leader = null } = value as EvidenceBundle
   if (leader !== null && bundle.info.epoch !== 0) throw new Refused('a node that leads shows another one')

@@ -166,8 +166,12 @@ export function transcriptText(transcript: Transcript): string {
   lines.push(
     ...new Set(skipped.map(({ name, reason }) => `not checked: ${name}, because ${printable(reason)}`)),
   )
+  const [passed, failed] = [count('pass'), count('fail')]
+  const permitted = `accepted: the policy permits the ${skipped.length} skips, ${passed} passed, ${failed} failed`
   lines.push(
-    `${verdict.toUpperCase()}: ${count('pass')} passed, ${count('fail')} failed, ${skipped.length} skipped`,
+    verdict === 'partial'
+      ? `PARTIAL, ${permitted}`
+      : `${verdict.toUpperCase()}: ${passed} passed, ${failed} failed, ${skipped.length} skipped`,
   )
   return lines.join('\n')
 }

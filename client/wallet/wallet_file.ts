@@ -284,10 +284,13 @@ export type WalletStore = {
 
 /** @throws RangeError for no file, NotAWallet, WalletLocked, InUse */
 export function openWalletFile(path: string, password?: string): WalletStore {
+  const absent = new RangeError(`there is no wallet at ${path}`)
+  // A lock would leave its file beside a wallet that is not there.
+  if (!existsSync(path)) throw absent
   const close = lockFile(path)
   try {
     const wallet = loadWallet(path, password)
-    if (wallet === undefined) throw new RangeError(`there is no wallet at ${path}`)
+    if (wallet === undefined) throw absent
     const receipts = new ReceiptFile(path, wallet.seed)
     return { wallet, save: (changed) => saveWallet(path, changed), receipts, close }
   } catch (error) {

@@ -221,7 +221,7 @@ const OTHERS: readonly Row[] = [
   ['validator-demo --rpc NODE --data folder', 64, /folder exists/],
   ['validator-demo --data new', 64, /^--rpc is missing/],
   ['tacit verify', 64, /^--url is needed/],
-  ['tacit verify DOWN', 3, /did not open TLS/],
+  ['tacit verify DOWN', 3, /nothing answers at https:\/\/\S+: is the venue running/],
   ['tacit verify DOWN --policy none', 64, /none cannot be read/],
   ['tacit audit-batch none --key none --policy none', 64, /none cannot be read/],
   ['tacit audit-batch --new-key rubbish', 64, /rubbish exists/],

@@ -1,6 +1,6 @@
 /** The trading verbs of `tacit` against a real venue: the first line of each, its exit code, and every wrong input. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openChainAccess } from '../../../client/chain/chain_access'
@@ -121,7 +121,7 @@ test('notes are listed, split, merged and withdrawn', async () => {
   const made = split.filter((note) => !before.includes(note))
   expect((await tacit('merge', ...made)).first).toStartWith('accepted  ')
   expect(await free()).toHaveLength(before.length)
-  expect((await tacit('withdraw', USDC, '1.5', destination)).first).toStartWith('accepted  ')
+  expect((await tacit('withdraw', 'USDC', '1.5', destination)).first).toStartWith('accepted  ')
 }, 120_000)
 
 test('a dry run shows fee, collateral and notes, and changes nothing', async () => {
@@ -235,10 +235,18 @@ const WRONG: [string[], number, string][] = [
   [['place', 'NO-SUCH', 'buy', '1', '@', '140'], 1, 'the venue refuses: instrument_unknown'],
   [['place', 'SOL-USDC', 'buy', '1', '@', '140.00000001'], 64, 'at most 6 decimals'],
   [['place', 'SOL-USDC', 'buy', '1e3', '@', '140'], 64, 'a decimal number'],
-  [['place', 'SOL-USDC', 'hold', '1', '@', '140'], 64, 'usage: tacit place'],
+  [
+    ['place', 'SOL-USDC', 'hold', '1', '@', '140'],
+    64,
+    "the side is buy or sell, not 'hold'\n\nusage: tacit place",
+  ],
   [['place', 'SOL-USDC', 'buy', '1', '140'], 64, 'usage: tacit place'],
+  [['place', 'SOL-USDC', 'buy', '1', 'at', '140'], 64, "'@' is expected between amount and price, not 'at'"],
+  [['modify', '00'.repeat(16), '1', 'at', '140'], 64, "'@' is expected between amount and price, not 'at'"],
+  [['withdraw', 'EURC', '1', USDC], 64, 'TOKEN is neither a mint nor the name of a token'],
+  [['watch', '--until', '00'], 64, '--until is the id of an order, 32 hex digits'],
   [[...BUY, '--ioc', '--fok'], 64, 'exclude each other'],
-  [[...BUY, '--nonsense'], 64, 'usage: tacit place'],
+  [[...BUY, '--nonsense'], 64, "^Unknown option '--nonsense'\n\nusage: tacit place"],
   [['cancel', '00'.repeat(16)], 64, 'the wallet has no such order'],
   [['modify', '00'.repeat(16), '1', '@', '140'], 64, 'the wallet has no such order'],
   [['merge', '00'.repeat(32), '00'.repeat(32)], 64, 'the wallet has no such note'],
@@ -246,7 +254,11 @@ const WRONG: [string[], number, string][] = [
   [['order', '11'.repeat(16)], 1, 'the venue refuses: order_unknown'],
   [['orders', '--wallet', 'absent.json'], 64, 'there is no wallet at absent.json'],
   [['orders', '--login', 'tacit.json'], 64, 'tacit.json does not name its account'],
-  [['orders', '--url', 'https://localhost:1'], 3, 'the venue did not open TLS'],
+  [
+    ['orders', '--url', 'https://localhost:1'],
+    3,
+    'nothing answers at https://localhost:1: is the venue running',
+  ],
   [['orders', '--url', 'http://localhost:1'], 64, '--url is an https address'],
   [['orders', '--url', 'https://localhost:1,http://localhost:2'], 64, '--url is an https address'],
   [['orders', '--policy', 'other.json'], 4, 'nothing was sent: the venue is refused: compose_hash'],
@@ -268,6 +280,7 @@ test('a wrong input is named, sends nothing and loses nothing', async () => {
   expect(said).toEqual(WRONG.map(([args, code, message]) => [args.join(' '), code, '', message]))
   const { keys, orders } = loadWallet(at('wallet.json'))!.state
   expect({ keys, orders }).toEqual({ keys: before.keys, orders: before.orders })
+  expect(existsSync(at('absent.json.lock'))).toBe(false)
 }, 600_000)
 
 test('without settings the venue of this machine is found by its data', async () => {

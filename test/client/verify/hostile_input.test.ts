@@ -206,7 +206,7 @@ test('tacit verify ends with a code and a reason for deep documents, and keeps t
   const given: [file: string, args: (path: string) => string[], reason: string][] = [
     [deepened({ ...policy, kms: MARK }, DEEP.object), (path) => [site.url, '--policy', path], 'the policy'],
     [DEEP.list, (path) => [site.url, '--policy', path], 'the policy is not an object'],
-    [DEEP.list, (path) => ['--offline', path], 'an answer has no well formed format'],
+    [DEEP.list, (path) => ['--offline', path], "this is not a bundle of 'verify --bundle'"],
     [
       readFileSync(out, 'utf8').replace(/"kms_allowed": [a-z]+/, () => `"kms_allowed": ${DEEP.object}`),
       (path) => ['--offline', path],
