@@ -69,13 +69,18 @@ export function collateralOf(terms: OrderTerms): { mint: string; amount: Amount 
   return { mint: instrument.quote_mint, amount: quote + feeUpTo(quote, instrument.fee_bps) }
 }
 
-/** An order backed by `note` and signed by the note's key. @throws RangeError when the note is not free or does not cover it */
+/**
+ * An order backed by `note` and signed by the note's key.
+ * @param note as `noteFor` found it
+ * @throws RangeError when there is none, or when it is not free or does not cover the order
+ */
 export function preparePlace(
   wallet: Wallet,
   venue: Uint8Array,
   terms: OrderTerms,
-  note: WalletNote,
+  note: WalletNote | undefined,
 ): PlaceRequest {
+  if (note === undefined) throw new RangeError('no free note covers the order')
   requireFree([note])
   const { mint, amount } = collateralOf(terms)
   if (note.mint !== mint || BigInt(note.amount) < amount)

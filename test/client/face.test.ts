@@ -10,7 +10,6 @@ import * as on_chain from '../../client/chain/index'
 import * as tacit from '../../client/index'
 import { CHECKS_OF_LEADER } from '../../client/verify/transcript'
 import { USDC } from '../../sandbox/environment'
-import { openAccount } from '../faults/kit/open_trader'
 import { VenueProcess } from '../faults/kit/venue_process'
 import { run } from '../kit/said'
 import { answerCollateral, openSite } from '../kit/verify/site'
@@ -39,7 +38,7 @@ beforeAll(async () => {
   for (const part of ['client', 'protocol', 'native', 'node_modules'])
     symlinkSync(join(ROOT, part), join(folder, part))
   symlinkSync(venue.data_dir, join(folder, 'data'))
-  credentials = (await openAccount(venue, 'reader')).credentials
+  credentials = JSON.parse(readFileSync(join(venue.data_dir, 'demo-login.json'), 'utf8')).login
   verified = await tacit.connect(facts.url, tacit.parsePolicy(JSON.stringify(policy)))
   client = new tacit.VenueClient(verified, credentials)
   tacit.saveWallet(wallet_path, await fundedWallet(facts, [500_000_000n, 500_000_000n]))
@@ -87,9 +86,7 @@ async function runInFolder(command: string[]): Promise<string> {
 }
 
 test("README's block compiles and runs as printed", async () => {
-  const given = JSON.stringify({ url: venue.facts.url, login: credentials })
   const program = `
-const { url, login } = ${given}
 ${readmeBlock('In code, verification comes before the transport')}
 while (wallet.state.seq === 0) await Bun.sleep(10)
 stream.close()
@@ -116,6 +113,10 @@ test('a modify replaces the order on its note, and a rejected one leaves both as
   const [instrument, { slot }] = await Promise.all([client.instrument('SOL-USDC'), client.time()])
   const terms = { instrument, side: 'buy', amount: 1_000_000_000n, price_limit: 140_000_000n } as const
   const life = { expiry_slot: slot + 3_000 }
+  const uncovered = wallet.noteFor(USDC, 10n ** 12n)
+  expect(() => tacit.preparePlace(wallet, identity.venue, { ...terms, ...life }, uncovered)).toThrow(
+    new RangeError('no free note covers the order'),
+  )
   const note = wallet.noteFor(USDC, 1n)!
   const request = tacit.preparePlace(wallet, identity.venue, { ...terms, ...life }, note)
   const placed = await client.place(request)
