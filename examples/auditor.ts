@@ -4,10 +4,11 @@ import { join } from 'node:path'
 import bs58 from 'bs58'
 import * as on_chain from '../client/chain/index'
 import * as tacit from '../client/index'
+import { explainErrors, Misused } from './open_trader'
 
+explainErrors()
 const [, , data, login_path] = process.argv
-if (data === undefined || login_path === undefined)
-  throw new Error('usage: bun examples/auditor.ts DATA LOGIN')
+if (data === undefined || login_path === undefined) throw new Misused('DATA LOGIN')
 const read = (path: string): string => readFileSync(path, 'utf8')
 const facts = JSON.parse(read(join(data, 'laptop.json')))
 const faults: string[] = []

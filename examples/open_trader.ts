@@ -1,6 +1,6 @@
 /** Opens a session on the venue that `start` runs on this machine, and keeps books of its fills. */
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import * as tacit from '../client/index'
 
 export const SYMBOL = 'SOL-USDC'
@@ -8,10 +8,25 @@ export const SYMBOL = 'SOL-USDC'
 type Books = { fills: number; base: bigint; quote: bigint; fees: bigint }
 type Trader = { session: tacit.Session; books: Books }
 
+/** The command line lacks a word. */
+export class Misused extends Error {
+  constructor(form: string) {
+    super(`usage: bun examples/${basename(process.argv[1]!)} ${form}`)
+  }
+}
+
+/** From now on an error that explains itself ends the program with that one line, any other with its stack. */
+export function explainErrors(): void {
+  process.once('uncaughtException', (error) => {
+    console.error(error instanceof tacit.TacitError || error instanceof Misused ? error.message : error)
+    process.exit(1)
+  })
+}
+
 /** @param args folder of the venue's data, wallet file, login file */
 export async function openTrader([data, wallet, login_path]: string[]): Promise<Trader> {
   if (data === undefined || wallet === undefined || login_path === undefined)
-    throw new Error('usage: bun examples/maker.ts DATA WALLET LOGIN SECONDS')
+    throw new Misused('DATA WALLET LOGIN SECONDS')
   const read = (path: string): string => readFileSync(path, 'utf8')
   const facts = JSON.parse(read(join(data, 'laptop.json')))
   const login = JSON.parse(read(login_path)) as tacit.Login
@@ -50,9 +65,14 @@ export function trading(seconds: number): () => boolean {
   return () => !stopped && performance.now() < over
 }
 
-/** Places an order; undefined when the venue rejected it, or when no note covers it. */
+/**
+ * Places an order; undefined when the venue rejected it, or when no note covers it.
+ * @throws VenueProblem `key_bound`: the wallet traded on another account, so each further order would be rejected alike
+ */
 export async function place(session: tacit.Session, order: tacit.SessionOrder): Promise<string | undefined> {
   const outcome = await known(session, () => session.place(order, { merge: false }))
+  if (outcome?.status === 'refused' && outcome.problem.code === 'key_bound')
+    throw new tacit.VenueProblem(outcome.problem)
   return outcome?.status === 'accepted' ? outcome.id : undefined
 }
 

@@ -1,10 +1,11 @@
 /** Merges the smallest notes of a token, splits the result into equal notes, and withdraws an amount; prints the balances. */
-import type * as tacit from '../client/index'
-import { openTrader } from './open_trader'
+import * as tacit from '../client/index'
+import { explainErrors, Misused, openTrader } from './open_trader'
 
-const usage = 'usage: bun examples/treasury.ts DATA WALLET LOGIN MINT AMOUNT TOKEN_ACCOUNT'
+explainErrors()
 const [, , data, wallet_path, login, mint, amount, destination] = process.argv
-if (!data || !wallet_path || !login || !mint || !amount || !destination) throw new Error(usage)
+if (!data || !wallet_path || !login || !mint || !amount || !destination)
+  throw new Misused('DATA WALLET LOGIN MINT AMOUNT TOKEN_ACCOUNT')
 
 const MERGED_MAX = 4
 const PARTS = 4n
@@ -20,7 +21,7 @@ const freeNotes = () =>
 /** The same request again until its outcome is known: an unknown one may have been applied. */
 async function known(outcome: tacit.Outcome): Promise<string> {
   while (outcome.status === 'unknown') outcome = await session.settle(outcome.id)
-  if (outcome.status === 'refused') throw new Error(outcome.problem.code)
+  if (outcome.status === 'refused') throw new tacit.VenueProblem(outcome.problem)
   return outcome.id
 }
 

@@ -1,6 +1,6 @@
 /** The examples trade against each other, in both languages, and their books equal the venue's. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { VenueClient } from '../../client/api/venue_client'
@@ -132,6 +132,22 @@ test('the auditors find nothing to say against the venue', async () => {
   expect(published ?? shown).toMatchObject({ faults: [], compose_hash: venue.facts.compose_hash })
   for (const { balance, owed } of shown.reserves) expect(BigInt(balance)).toBeGreaterThanOrEqual(BigInt(owed))
   expect(shown.reserves.some(({ owed }: { owed: string }) => owed !== '0')).toBe(true)
+}, 120_000)
+
+test('a missing word and a login of another account end an example in one line', async () => {
+  for (const script of ['maker.ts', 'taker.ts', 'treasury.ts', 'auditor.ts']) {
+    const { code, out, error } = await said(start(script))
+    expect([code, out, error]).toEqual([1, '', expect.stringMatching(/^usage: bun examples\/\S+ DATA .+\n$/)])
+    expect(error).toContain(` examples/${script} `)
+  }
+  const { wallet, login } = await open('mistaken', 1)
+  const credentials = { ...JSON.parse(readFileSync(login, 'utf8')), account_id: '07'.repeat(32) }
+  writeFileSync(login, JSON.stringify(credentials))
+  const { code, error } = await said(start('maker.ts', venue.data_dir, wallet, login, '1'))
+  expect([code, error]).toEqual([
+    1,
+    expect.stringMatching(/^the venue logs this credential in to another .*\n$/),
+  ])
 }, 120_000)
 
 /** A port that another program has until it is disposed of. */
