@@ -270,26 +270,28 @@ function announce(
     const { api_key, api_secret, passphrase } = login
     writeFileSync(body, JSON.stringify({ api_key, api_secret, passphrase }), { mode: 0o600 })
   }
-  console.log(
-    announcement(facts, login === undefined ? undefined : { api_key: login.api_key, body }, has_counterparty),
-  )
   const { matching, reasons } = venue.status()
-  if (matching !== 'running') console.log(`It does not trade: ${reasons.join('; ')}.\n`)
+  const halted = matching === 'running' ? undefined : reasons
+  const demo = login === undefined ? undefined : { api_key: login.api_key, body }
+  console.log(announcement(facts, { demo, has_counterparty, halted }))
   return pages
 }
 
-function announcement(
-  facts: SandboxFacts,
-  demo: { api_key: string; body: string } | undefined,
-  has_counterparty: boolean,
-): string {
+type Opened = {
+  demo: { api_key: string; body: string } | undefined
+  has_counterparty: boolean
+  /** Reasons of a venue that does not trade, as `/system/status` has them. */
+  halted: readonly string[] | undefined
+}
+function announcement(facts: SandboxFacts, { demo, has_counterparty, halted }: Opened): string {
   const { url, pages_url, rpc_url, certificate, policy, collateral } = facts
   const curl = `curl --cacert ${certificate}`
   const counterparty = has_counterparty
     ? '\n  counterparty  a demo account that sells SOL at 150 USDC and buys it at 149, in some seconds'
     : ''
+  const not_trading = halted === undefined ? '' : `\n  not trading: ${halted.join('; ')}`
   return `
-Tacit serves at ${url}
+Tacit serves at ${url}${not_trading}
   pages         ${pages_url} (market, trade, verify)
   reference     ${url}/swagger
   chain         ${rpc_url} (embedded unless you named another)

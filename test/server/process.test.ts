@@ -231,7 +231,7 @@ test('a venue that lost its journal serves, and says at its start why it does no
   expect(await venue.child.exited).toBe(0)
   const said = await new Response(venue.child.stdout).text()
   expect(said).toContain('"level":"warn","event":"not_trading","reason":"rolled_back: the chain is ahead')
-  expect(said).toContain('It does not trade: rolled_back: the chain is ahead')
+  expect(said).toContain('\n  not trading: rolled_back: the chain is ahead')
 }, 120_000)
 
 const at = { hostname: '127.0.0.1', port: 0 }
