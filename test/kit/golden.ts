@@ -10,7 +10,7 @@ export function expectGolden(name: string, value: unknown): void {
   expect(
     existsSync(path) ? readFileSync(path, 'utf8') : '',
     `test/golden/${name} (received below) differs from what the code gives (expected below). If the difference is ` +
-      'intended, accept it with `UPDATE_GOLDEN=1 bun test test/routes`, and read `git diff test/golden` before you commit.',
+      'intended, accept it with `UPDATE_GOLDEN=1 bun run test test/routes test/docs`, and read `git diff test/golden` before you commit.',
   ).toBe(text)
 }
 
