@@ -21,6 +21,7 @@ import { LOADED_ACCOUNTS_BYTES_MAX } from '../../protocol/limits'
 import { TacitError } from '../../protocol/tacit_error'
 import { type VaultErrorName, vaultError } from '../../protocol/vault/errors'
 import { SEND_COMPUTE_UNITS_MAX, SEND_DISAGREE_POLLS, SEND_POLL_MS, SEND_RESEND_POLLS } from '../limits'
+import { formatAmount } from '../session/units'
 import { printable } from '../verify/transcript'
 import {
   type ChainAccess,
@@ -31,7 +32,7 @@ import {
   type Rehearsal,
   sleep,
 } from './chain_access'
-import { ownAccount, tokenBalance } from './read_vault'
+import { ownAccount, readMintDecimals, tokenBalance } from './read_vault'
 
 const RUN_AGAIN = 'The vault moved on meanwhile: run it again.'
 
@@ -143,8 +144,11 @@ export async function requireTokens(
   const { bytes, text } = ownAccount(chain, mint, token_program)
   const held = await tokenBalance(chain, bytes)
   if (held >= amount) return held
+  const decimals = await readMintDecimals(chain, mint)
+  const shown = (units: bigint) =>
+    decimals === undefined ? `${units} units` : `${formatAmount(units, decimals)} tokens`
   throw new TransactionFailed(
-    `the payer's token account ${text} holds ${held} units of ${mint}, less than ${amount}: fund it first`,
+    `the payer's token account ${text} holds ${shown(held)} of ${mint}, less than ${shown(amount)}: fund it first`,
   )
 }
 

@@ -142,7 +142,8 @@ test('the guide lists every metric of the code with its type and meaning, and no
     const listed = rowsOf('16. Metrics').map(([name, ...more]) =>
       [name!.replaceAll('`', ''), ...more].join(' | '),
     )
-    const advice = 'correct the rows of docs/operations.md "16. Metrics": name, type and help as the code has them'
+    const advice =
+      'correct the rows of docs/operations.md "16. Metrics": name, type and help as the code has them'
     expect(listed.sort(), advice).toEqual([...new Set(shown)].sort())
   } finally {
     await site.remove()

@@ -98,7 +98,7 @@ test('a payer without SOL or without tokens, another mint, an amount that is non
   const by = (key: string, mint: string, amount: string) =>
     onChain('deposit', '--payer', path(key), mint, amount)
   expectRefusal(await by('poor.json', USDC, usdc(1)), 1, `the payer ${poor} holds 0 lamports`)
-  expectRefusal(await by('payer.json', USDC, usdc(100_000)), 1, 'holds 400 units')
+  expectRefusal(await by('payer.json', USDC, usdc(100_000)), 1, 'holds 0.0004 tokens')
   expectRefusal(await by('payer.json', poor, '1'), 64, `there is no mint ${poor}`)
   expectRefusal(await by('payer.json', USDC, '0'), 64, 'AMOUNT is 0')
   expectRefusal(await by('payer.json', 'dollars', '1'), 64, 'TOKEN is not a Solana address')
