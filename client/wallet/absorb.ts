@@ -51,11 +51,10 @@ export class WalletOutdated extends TacitError<{ generation: number }> {
 
 type Vault = NonNullable<WalletState['vault']>
 
-/** The events of one venue would be absorbed as those of another. */
+/** Its vault is another one than the venue's, whose events would be absorbed as its own. */
 export class WalletOfOtherVault extends TacitError<Vault> {
   override readonly name = 'WalletOfOtherVault'
   readonly code = 'wallet_of_other_vault'
-  /** @param vault the wallet's */
   constructor(vault: Vault) {
     super(
       `this wallet is of another vault, program ${vault.program_id} on the chain ${vault.genesis_hash}: name the wallet of this venue`,
