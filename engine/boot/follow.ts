@@ -262,9 +262,7 @@ export class Follower {
     await loaded.history.close()
     loaded.facts.close()
     loaded.stores.close()
-    const { keys, chain } = this.ports
-    const at = { key: keys.journal_key, unix_ms: chain.view().unix_ms }
-    Object.assign(loaded, await loadJudged(this.config, at, vault, { journal, snapshots, verdict }))
+    Object.assign(loaded, await loadJudged(this.config, this.ports, vault, { journal, snapshots, verdict }))
   }
 
   /**

@@ -70,20 +70,21 @@ export async function loadState(
     judgeJournal(read, chain, journal),
   )
   const judged = { journal, snapshots, verdict }
-  return { ...(await loadJudged(config, { key, unix_ms: chain.view().unix_ms }, now, judged)), vault: now }
+  return { ...(await loadJudged(config, ports, now, judged)), vault: now }
 }
 
-/** The state of a journal that `vault` has verified, at `unix_ms` of the chain. @throws ReplayDisagrees, StoreDamaged */
+/** The state of a journal that `vault` has verified. @throws ReplayDisagrees, StoreDamaged */
 export async function loadJudged(
   config: EngineConfig,
-  { key, unix_ms }: { key: Uint8Array; unix_ms: number },
+  { keys, chain }: { keys: KeysPort; chain: ChainPort },
   vault: VaultConfig,
   judged: Pick<Loaded, 'journal' | 'snapshots' | 'verdict'>,
 ): Promise<Loaded> {
   const { journal, snapshots, verdict } = judged
-  const is_unused = await isUnused(journal)
+  const key = keys.journal_key
+  const is_unused = verdict.fault !== undefined && (await isUnused(journal))
   // A journal that the chain contradicts may be the wrong one, and its read models those of the right one, unless it restores.
-  const counts = verdict.fault === undefined || (is_unused && isRestoreEffective(vault, unix_ms))
+  const counts = verdict.fault === undefined || (is_unused && isRestoreEffective(vault, chain.view().unix_ms))
   const { history, facts } = await openReadModels(config, key, counts ? journal : undefined)
   const is_replayed = verdict.fault === undefined || is_unused
   // The replay feeds the read models, so it begins where they end, or before.
