@@ -3,7 +3,7 @@
  * notes, or one JSON value.
  */
 import { existsSync } from 'node:fs'
-import { encodeBase58 } from '../../protocol/base58'
+import { decodeBase58, encodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { parseU64 } from '../../protocol/units'
 import type { AccountEvent, Instrument } from '../../protocol/wire/trading'
@@ -301,6 +301,21 @@ export function unitsIn(text: string): bigint {
 export type Tokens = {
   instruments: ReadonlyMap<string, Instrument>
   of(mint: string): { name: string; decimals: number } | undefined
+}
+
+/**
+ * The mint that a command names: an address, or a name that an instrument of the venue has for it; undefined for neither.
+ * @param client as for `readTokens`, asked for a name alone; undefined without a venue
+ */
+export async function mintNamed(
+  text: string,
+  client: (() => Promise<VenueClient>) | undefined,
+): Promise<string | undefined> {
+  if (decodeBase58(text, 32) !== undefined) return text
+  if (client === undefined) return undefined
+  const { instruments, of } = await readTokens(await client())
+  const mints = [...instruments.values()].flatMap((one) => [one.base_mint, one.quote_mint])
+  return mints.find((mint) => of(mint)?.name === text)
 }
 
 /** @param client of a verified venue; no login is needed */

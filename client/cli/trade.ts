@@ -1,7 +1,6 @@
 /** The verbs that trade: each opens a session, does one thing, and prints it. */
 
 import { existsSync } from 'node:fs'
-import { decodeBase58 } from '../../protocol/base58'
 import { fromHex } from '../../protocol/bytes'
 import { feeUpTo, quoteAmount } from '../../protocol/units'
 import type { AccountEvent, Fill, Order } from '../../protocol/wire/trading'
@@ -13,7 +12,16 @@ import type { Outcome } from '../session/settle'
 import { formatAmount, formatPrice } from '../session/units'
 import type { WalletNote } from '../wallet/wallet'
 import { writeWhole } from '../whole_file'
-import { type Call, IN_SESSION, printNotes, readTokens, type Tokens, unitsIn, type Verb } from './call'
+import {
+  type Call,
+  IN_SESSION,
+  mintNamed,
+  printNotes,
+  readTokens,
+  type Tokens,
+  unitsIn,
+  type Verb,
+} from './call'
 import { InputFault, readInputText, UsageFault } from './command'
 
 const TERMS = '[--ioc | --fok] [--min-fill AMOUNT] [--expires SLOTS]'
@@ -281,11 +289,9 @@ async function settle(call: Call): Promise<number> {
   })
 }
 
-/** An address, or a name that an instrument of the venue has for it. @throws InputFault */
-function mintIn({ instruments, of }: Tokens, text: string): string {
-  if (decodeBase58(text, 32) !== undefined) return text
-  const mints = [...instruments.values()].flatMap((one) => [one.base_mint, one.quote_mint])
-  const mint = mints.find((one) => of(one)?.name === text)
+/** @throws InputFault */
+async function mintIn({ client }: Session, text: string): Promise<string> {
+  const mint = await mintNamed(text, async () => client)
   if (mint === undefined)
     throw new InputFault('TOKEN is neither a mint nor the name of a token of an instrument of the venue')
   return mint
@@ -295,13 +301,12 @@ async function withdraw(call: Call): Promise<number> {
   const [token, amount, destination] = call.words
   const due = { amount: amount!, destination: destination!, ...life(call) }
   if (!call.flag('dry-run'))
-    return send(call, async (session) => {
-      const mint = mintIn(await readTokens(session.client), token!)
-      return session.withdraw({ mint, ...due }, { merge: !call.flag('no-merge') })
-    })
+    return send(call, async (session) =>
+      session.withdraw({ mint: await mintIn(session, token!), ...due }, { merge: !call.flag('no-merge') }),
+    )
   return call.session(async (session) => {
+    const mint = await mintIn(session, token!)
     const tokens = await readTokens(session.client)
-    const mint = mintIn(tokens, token!)
     const { amount: paid, needed, notes } = await session.planWithdrawal({ mint, ...due })
     const { name = mint, decimals = 0 } = tokens.of(mint) ?? {}
     const shown = (units: bigint) => `${formatAmount(units, decimals)} ${name}`

@@ -2,7 +2,7 @@
 
 import { existsSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { decodeBase58, encodeBase58 } from '../../protocol/base58'
+import { encodeBase58 } from '../../protocol/base58'
 import { toHex } from '../../protocol/bytes'
 import { publicKeyOf } from '../../protocol/sign'
 import type { ChainReader } from '../chain/chain_access'
@@ -18,7 +18,7 @@ import { HistoryIncomplete } from '../wallet/vault_history'
 import { seedOfWords, Wallet, type WalletState, wordsOfSeed } from '../wallet/wallet'
 import { loadWallet, saveWallet } from '../wallet/wallet_file'
 import { writeNew } from '../whole_file'
-import { type Call, printNotes, publicClient, readTokens, type Verb } from './call'
+import { type Call, mintNamed, printNotes, publicClient, type Verb } from './call'
 import { InputFault, readInputText } from './command'
 import { lockPath, requireOwn } from './config'
 
@@ -142,12 +142,8 @@ function showAddress(call: Call): void {
 
 /** A mint with its decimals: an address, or a name that the venue, verified first, has for it. */
 async function tokenIn(call: Call, chain: ChainReader, text: string) {
-  let mint = decodeBase58(text, 32) === undefined ? undefined : text
-  if (mint === undefined && call.optional('url') !== undefined) {
-    const { instruments, of } = await readTokens(publicClient(await call.venue()))
-    const mints = [...instruments.values()].flatMap((one) => [one.base_mint, one.quote_mint])
-    mint = mints.find((one) => of(one)?.name === text)
-  }
+  const client = async () => publicClient(await call.venue())
+  const mint = await mintNamed(text, call.optional('url') === undefined ? undefined : client)
   if (mint === undefined)
     throw new InputFault(
       'TOKEN is not a Solana address, and no instrument of the venue has a token of that name',

@@ -140,7 +140,7 @@ export function groupCheck(venue: Uint8Array) {
 }
 
 /** A vault that never had an epoch has nothing to restore. */
-export function isRestoreAnnounced({ epoch, pending }: VaultConfig): boolean {
+export function isRestoreAnnounced({ epoch, pending }: Pick<VaultConfig, 'epoch' | 'pending'>): boolean {
   return epoch > 0 && pending.some(({ action }) => action === 'authorize_restore')
 }
 
@@ -150,8 +150,10 @@ const USABLE_S = 30 * 86_400
 /** @param unix_ms the chain's time */
 export function isRestoreEffective({ epoch, pending }: VaultConfig, unix_ms: number): boolean {
   const isUsable = (from_s: number) => unix_ms >= 1_000 * from_s && unix_ms <= 1_000 * (from_s + USABLE_S)
-  const usable = pending.filter(({ effective_unix_s }) => isUsable(effective_unix_s))
-  return epoch > 0 && usable.some(({ action }) => action === 'authorize_restore')
+  return isRestoreAnnounced({
+    epoch,
+    pending: pending.filter(({ effective_unix_s }) => isUsable(effective_unix_s)),
+  })
 }
 
 /** Whether a journal contains only boot records: no epoch was open in it. */
